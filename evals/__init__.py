@@ -1,0 +1,1 @@
+"""Suites: item format, generators, scorers, lm-eval task files and the items."""

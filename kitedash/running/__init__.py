@@ -1,0 +1,1 @@
+"""The worker: durable workflow, slots, device locks and the server guard."""

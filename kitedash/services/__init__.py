@@ -1,0 +1,1 @@
+"""Use cases. A service owns its transaction, and every write takes an Actor."""

@@ -1,0 +1,1 @@
+"""Streamlit parts: the guard, the address, components and charts."""
