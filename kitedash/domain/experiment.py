@@ -1,8 +1,10 @@
 """The experiment: candidates x load levels x suites, one baseline, one workload, one set of targets.
 
-These models are the schema of the YAML files in `experiments/`. Reading a file, and turning pydantic's
-errors into sentences, is `experiment_file.py`; expanding the matrix is `expand.py`; the allow-list of engine
-arguments is `engine_args.py`.
+These models are the schema of the YAML files in `experiments/`; each field's description is what a reader of an
+error sees as "what is allowed". Reading a file, and turning pydantic's errors into sentences, is
+`experiment_file.py`; expanding the matrix is `expand.py`; the allow-list of engine arguments is `engine_args.py`.
+Rules that may change with a version of KiteDash or vLLM (the allow-list among them) are checked there and not
+here, so that a stored experiment can always be read back.
 """
 
 from __future__ import annotations
@@ -10,9 +12,19 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 ArgValue = bool | int | float | str
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+RatePerS = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,79}$"
+CANDIDATE_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._ +=·-]{0,79}$"  # "·" parts the names that a matrix makes
+
+
+def broken_rule(field: str, sentence: str) -> PydanticCustomError:
+    """An error of a rule between fields, laid at the field that has to change."""
+    return PydanticCustomError("broken_rule", "{field} {sentence}", {"field": field, "sentence": sentence})
 
 
 class Strict(BaseModel):
@@ -24,19 +36,25 @@ class Strict(BaseModel):
 class Workload(Strict):
     """The traffic that the deployment must carry; `requests_per_day` sizes the deployed cost."""
 
-    users: Annotated[int, Field(ge=1)] = 10_000
-    requests_per_user_per_day: Positive = 20
-    peak_factor: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 5.0
-    input_tokens: Annotated[int, Field(ge=8, le=1_000_000)] = 6_000
-    shared_prefix_tokens: Annotated[int, Field(ge=0)] = 5_700
-    output_tokens: Annotated[int, Field(ge=1, le=100_000)] = 400
-    arrivals: Literal["poisson", "constant"] = "poisson"
-    spare_replicas: Annotated[int, Field(ge=0)] = 0
+    users: int = Field(10_000, ge=1, le=10**10, description="active users a day")
+    requests_per_user_per_day: Positive = Field(20, le=10**6, description="requests that one user sends a day")
+    peak_factor: float = Field(
+        5.0, ge=1, le=1_000, allow_inf_nan=False, description="arrival rate of the busiest hour over that of the day"
+    )
+    input_tokens: int = Field(6_000, ge=8, le=1_000_000, description="prompt tokens of a request, as the server counts")
+    shared_prefix_tokens: int = Field(5_700, ge=0, description="leading prompt tokens that all requests share")
+    output_tokens: int = Field(400, ge=1, le=100_000, description="tokens of an answer")
+    arrivals: Literal["poisson", "constant"] = Field("poisson", description="arrival process")
+    spare_replicas: int = Field(0, ge=0, le=10_000, description="replicas kept beyond those that carry the peak")
 
     @model_validator(mode="after")
     def _prefix_leaves_room(self) -> Workload:
         if self.shared_prefix_tokens > self.input_tokens - 4:
-            raise ValueError("shared_prefix_tokens must be at least 4 below input_tokens, so that each question is unique")
+            raise broken_rule(
+                "shared_prefix_tokens",
+                f"must be at least 4 below input_tokens ({self.input_tokens:,}), so that each question is unique, "
+                f"not {self.shared_prefix_tokens:,}",
+            )
         return self
 
     @property
@@ -55,78 +73,109 @@ class Workload(Strict):
 class LoadPlan(Strict):
     """Which rates are offered, and in how many independent seeded blocks of what length."""
 
-    rates_per_s: Annotated[tuple[Positive, ...], Field(min_length=3, max_length=20)]
-    blocks: Annotated[int, Field(ge=2, le=50)] = 6
-    block_duration_s: Annotated[float, Field(ge=1, le=3_600)] = 30.0
-    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 0.0
-    request_timeout_s: Annotated[float, Field(ge=1, le=3_600)] = 60.0
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    rates_per_s: tuple[RatePerS, ...] = Field(
+        min_length=3, max_length=20, description="arrival rates in requests per second, ascending, at least 3"
+    )
+    blocks: int = Field(6, ge=2, le=50, description="independent seeded blocks a rate")
+    block_duration_s: float = Field(30.0, ge=1, le=3_600, allow_inf_nan=False, description="seconds a block")
+    warm_up_s: float = Field(
+        0.0, ge=0, le=600, allow_inf_nan=False, description="seconds at the head of a block that are left out"
+    )
+    request_timeout_s: float = Field(
+        60.0, ge=1, le=3_600, allow_inf_nan=False, description="seconds after which a request has failed"
+    )
+    seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of arrivals and prompts, the same for every candidate")
 
     @model_validator(mode="after")
     def _rates_ascend(self) -> LoadPlan:
         if list(self.rates_per_s) != sorted(set(self.rates_per_s)):
-            raise ValueError("rates_per_s must be different and in ascending order")
+            raise broken_rule("rates_per_s", "must be different rates in ascending order")
         if self.warm_up_s >= self.block_duration_s:
-            raise ValueError("warm_up_s must be below block_duration_s")
+            raise broken_rule(
+                "warm_up_s", f"must be below block_duration_s ({self.block_duration_s:g}), not {self.warm_up_s:g}"
+            )
         return self
 
 
 class SuiteChoice(Strict):
     """A suite by name and the non-inferiority margin written down for it (share of items, 0.05 = 5 points)."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
-    margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    name: str = Field(pattern=r"^[a-z0-9_]{1,60}$", description="name of a suite, such as kitedash_repo")
+    margin: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="largest tolerated loss as a share of items (0.05 = 5 points)",
+    )
 
 
 class Targets(Strict):
-    ttft_p90_ms: Positive
-    cost_per_1000_requests_usd: Positive
-    pass_rate: Annotated[float, Field(gt=0, le=1)]
+    ttft_p90_ms: Positive = Field(description="P90 time to first token in ms")
+    cost_per_1000_requests_usd: Positive = Field(description="deployed cost in USD per 1,000 requests")
+    pass_rate: float = Field(
+        gt=0, le=1, allow_inf_nan=False, description="share of the repository suite's items that pass (0.6 = 60 %)"
+    )
 
 
 class Guardrails(Strict):
-    tpot_p90_ms: Positive
-    error_rate: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    tpot_p90_ms: Positive = Field(description="P90 time per output token in ms")
+    error_rate: float = Field(0.01, ge=0, lt=1, allow_inf_nan=False, description="share of requests that may fail")
 
 
 class CandidateSpec(Strict):
     """A candidate as written: what differs from the experiment's shared settings."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ +=-]{0,79}$")]
-    model: str | None = None
-    engine_args: dict[str, ArgValue] = Field(default_factory=dict)
-    environment: dict[str, str] = Field(default_factory=dict)
-    devices: Annotated[int, Field(ge=1, le=64)] | None = None
+    name: str = Field(pattern=CANDIDATE_NAME_PATTERN, description="name of the candidate, unique in the experiment")
+    model: str | None = Field(None, min_length=1, max_length=500, description="another model than the experiment's")
+    engine_args: dict[str, ArgValue] = Field(default_factory=dict, description="engine arguments, over the shared ones")
+    cpu_engine_args: dict[str, ArgValue] = Field(
+        default_factory=dict, description="engine arguments over those above on a machine without a GPU"
+    )
+    environment: dict[str, str] = Field(default_factory=dict, description="environment, over the shared one")
+    devices: int | None = Field(None, ge=1, le=64, description="devices that the engine spans")
 
 
 class ExperimentSpec(Strict):
     """A whole experiment file. `quantization: none | fp8 | int8` among the engine arguments is KiteDash's own
     number format (a checkpoint that it makes once); every other engine argument goes by vLLM's name."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,79}$")]
-    description: Annotated[str, Field(max_length=2_000)] = ""
-    model: Annotated[str, Field(min_length=1, max_length=500)]
-    engine_args: dict[str, ArgValue] = Field(default_factory=dict)
-    environment: dict[str, str] = Field(default_factory=dict)
-    devices: Annotated[int, Field(ge=1, le=64)] = 1
-    candidates: tuple[CandidateSpec, ...] = ()
-    matrix: dict[str, tuple[ArgValue, ...]] = Field(default_factory=dict)
-    exclude: tuple[dict[str, ArgValue], ...] = ()
-    baseline: str
-    workload: Workload
-    load: LoadPlan
-    suites: tuple[SuiteChoice, ...] = ()
-    targets: Targets
-    guardrails: Guardrails
-    repeats: Annotated[int, Field(ge=1, le=10)] = 1
+    name: str = Field(pattern=NAME_PATTERN, description="name of the experiment")
+    description: str = Field("", max_length=2_000, description="what the experiment is to decide")
+    model: str = Field(
+        min_length=1,
+        max_length=500,
+        description="the default model's name, a folder or a hub id such as Qwen/Qwen3-0.6B",
+    )
+    engine_args: dict[str, ArgValue] = Field(default_factory=dict, description="engine arguments of every candidate")
+    environment: dict[str, str] = Field(default_factory=dict, description="environment of every candidate's engine")
+    devices: int = Field(1, ge=1, le=64, description="devices of every candidate")
+    candidates: tuple[CandidateSpec, ...] = Field((), max_length=64, description="candidates, one by one")
+    matrix: dict[str, tuple[ArgValue, ...]] = Field(
+        default_factory=dict, description="engine arguments with lists of values, every combination a candidate"
+    )
+    exclude: tuple[dict[str, ArgValue], ...] = Field((), max_length=256, description="combinations to leave out")
+    baseline: str = Field(min_length=1, max_length=200, description="name of the candidate that the others are held to")
+    workload: Workload = Field(description="the traffic: users, tokens, arrivals")
+    load: LoadPlan = Field(description="the arrival rates and how long each is measured")
+    suites: tuple[SuiteChoice, ...] = Field((), max_length=20, description="eval suites with their margins")
+    targets: Targets = Field(description="ttft_p90_ms, cost_per_1000_requests_usd and pass_rate")
+    guardrails: Guardrails = Field(description="tpot_p90_ms and error_rate")
+    repeats: int = Field(1, ge=1, le=10, description="how often every candidate is measured")
 
 
 class Candidate(Strict):
-    """A candidate after expansion: complete, stored with its run, and all that a worker needs to start it."""
+    """A candidate after expansion: complete, and, once it is `on` a kind of device, all that a worker needs to start it."""
 
     name: str
     model: str
     quantization: Literal["none", "fp8", "int8"] = "none"
     engine_args: dict[str, ArgValue] = Field(default_factory=dict)
+    cpu_engine_args: dict[str, ArgValue] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     devices: int = 1
+
+    def on(self, device_kind: str) -> Candidate:
+        """The candidate as it runs on "cpu" or "gpu": what is stored with a run and shown, with nothing left open."""
+        chosen = self.cpu_engine_args if device_kind == "cpu" else {}
+        return self.model_copy(update={"engine_args": self.engine_args | chosen, "cpu_engine_args": {}})
