@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from kitedash.domain.experiment import ExperimentSpec, Guardrails, Targets
+from kitedash.domain.recommend import Recommendation as Recommendation
 from kitedash.domain.results import Estimate, LevelSummary, ServerFacts
-
-
-class Status(StrEnum):
-    """Of a target, and of a candidate: any miss -> misses; all meet -> meets; else uncertain."""
-
-    MEETS = "meets"
-    MISSES = "misses"
-    UNCERTAIN = "uncertain"
-    PENDING = "pending"  # not measured yet: the run is under way, or it failed
+from kitedash.domain.targets import Status as Status
+from kitedash.services.run_views import ExperimentItem as ExperimentItem
+from kitedash.services.run_views import RunsView as RunsView
+from kitedash.services.run_views import RunView as RunView
+from kitedash.services.run_views import StageView as StageView
+from kitedash.services.run_views import WorkerView as WorkerView
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,8 @@ class LevelPoint:
     summary: LevelSummary
     held: bool
     held_reason: str  # the first condition that failed; "" when held
-    cost_usd: float  # at this rate, per 1,000 requests
+    cost_usd: float | None  # at this rate, per 1,000 requests; None without a price or when nothing was answered
+    deployed_usd: float | None = None  # per 1,000 requests, if each replica carried this rate at the peak
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class CandidateView:
     facts: ServerFacts | None
     levels: tuple[LevelPoint, ...]
     point: LevelPoint | None  # the marked point: the highest rate held
-    cost: CostAt | None  # None when no rate is held
+    cost: CostAt | None  # None when no rate is held or the device has no price: see notes
     suites: tuple[SuiteView, ...]
     pass_rate: Estimate | None  # of the repository suite
     ttft_status: Status
@@ -78,14 +76,11 @@ class CandidateView:
     on_front: bool
     front_probability: float | None
     settles: str  # what would settle an uncertain status or an inconclusive verdict; "" otherwise
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    candidate: str | None
-    established: bool
-    sentence: str
-    settles: tuple[str, ...] = ()
+    settle_parts: tuple[str, ...] = ()  # `settles`, one by one
+    held_rate_per_s: Estimate | None = None  # the highest rate held; low and high are what the intervals leave open
+    notes: tuple[str, ...] = ()  # why a number is missing: no price for the device, no rate held, ...
+    devices: int = 1
+    run_ids: tuple[str, ...] = ()  # all repeats; `run_id` is the first of them
 
 
 @dataclass(frozen=True)
@@ -101,69 +96,4 @@ class TradeoffView:
     device_kind: str  # "cpu", "gpu" or "" while nothing ran
     runs_active: int
     revision: str  # changes with every stored result: a cache key
-
-
-@dataclass(frozen=True)
-class StageView:
-    name: str
-    status: str
-    done: int
-    total: int
-    note: str
-    executions: int
-    started_at: datetime
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True)
-class RunView:
-    id: str
-    experiment_id: str
-    experiment_name: str
-    candidate_name: str
-    is_baseline: bool
-    status: str
-    error: str
-    attempts: int
-    worker: str
-    queue: str
-    queue_position: int | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    stages: tuple[StageView, ...]
-    facts: ServerFacts | None
-    log_tail: str = ""
-
-
-@dataclass(frozen=True)
-class WorkerView:
-    slot: str
-    host: str
-    pid: int
-    queue: str
-    device_name: str
-    alive: bool
-    heartbeat_at: datetime
-
-
-@dataclass(frozen=True)
-class ExperimentItem:
-    """A row of the list of experiments."""
-
-    id: str
-    name: str
-    created_at: datetime
-    runs: int
-    finished: int
-    failed: int
-    active: int
-
-
-@dataclass(frozen=True)
-class RunsView:
-    experiments: tuple[ExperimentItem, ...]
-    experiment_id: str | None
-    runs: tuple[RunView, ...]
-    workers: tuple[WorkerView, ...]
-    warnings: tuple[str, ...] = field(default=())  # such as: no worker alive serves queue gpu-2
+    notes: tuple[str, ...] = ()  # what a reader must know of all numbers, such as: measured on a CPU

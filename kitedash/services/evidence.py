@@ -1,0 +1,169 @@
+"""What is stored of an experiment, one candidate at a time with its repeats combined: the input of the trade-off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from db import evidence as stored
+from db import experiments, results, runs
+from db.engine import sessions
+from db.models import Run
+from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.results import Answer, BlockResult, LevelStatus, LevelSummary, RunStatus, ServerFacts
+from kitedash.measuring.levels import summarize_level
+from kitedash.settings import settings
+
+
+@dataclass(frozen=True)
+class SuiteEvidence:
+    """One suite over one candidate; the answers are by item and without their texts."""
+
+    name: str
+    role: str
+    version: str
+    chance: float
+    n_items: int
+    n_passed: int
+    n_truncated: int
+    n_failed: int
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class CandidateEvidence:
+    """`complete`: no further rate is going to be measured. `same_arrivals`: its repeats were measured under one
+    schedule, so that their blocks are not independent."""
+
+    run_ids: tuple[str, ...]
+    candidate: Candidate
+    is_baseline: bool
+    status: RunStatus
+    error: str
+    facts: ServerFacts | None
+    levels: tuple[LevelSummary, ...]  # by rate
+    complete: bool
+    suites: Mapping[str, SuiteEvidence]
+    same_arrivals: bool = False
+
+
+@dataclass(frozen=True)
+class ExperimentEvidence:
+    id: str
+    name: str
+    created_at: datetime
+    spec: ExperimentSpec
+    candidates: tuple[CandidateEvidence, ...]
+    runs_active: int
+    revision: str
+
+
+def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
+    """Reads all of it in one session and six queries (more only where candidates were measured repeatedly).
+
+    Raises NotFound.
+    """
+    with sessions(settings().url)() as session:
+        experiment = experiments.get(session, experiment_id)
+        spec = experiments.spec_of(experiment)
+        all_runs = runs.of_experiment(session, experiment_id)
+        run_ids = [run.id for run in all_runs]
+        levels = stored.levels(session, run_ids)
+        answers = stored.outcomes(session, run_ids)
+        suites = {
+            (row.run_id, row.name): SuiteEvidence(
+                name=row.name,
+                role=row.role,
+                version=row.version,
+                chance=row.chance,
+                n_items=row.n_items,
+                n_passed=row.n_passed,
+                n_truncated=row.n_truncated,
+                n_failed=row.n_failed,
+                answers=tuple(answers.get((row.run_id, row.name), ())),
+            )
+            for row in stored.suites(session, run_ids)
+        }
+        repeats: dict[str, list[Run]] = {}
+        for run in all_runs:
+            repeats.setdefault(run.candidate_name, []).append(run)
+        candidates = tuple(_candidate(group, spec, levels, suites) for group in repeats.values())
+    return ExperimentEvidence(
+        id=experiment.id,
+        name=experiment.name,
+        created_at=experiment.created_at,
+        spec=spec,
+        candidates=candidates,
+        runs_active=sum(not RunStatus(run.status).is_final for run in all_runs),
+        revision=f"{len(all_runs)}.{sum(run.revision for run in all_runs)}",
+    )
+
+
+def _candidate(
+    repeats: Sequence[Run],
+    spec: ExperimentSpec,
+    levels: Mapping[str, Sequence[LevelSummary]],
+    suites: Mapping[tuple[str, str], SuiteEvidence],
+) -> CandidateEvidence:
+    first = repeats[0]
+    status = _status([RunStatus(run.status) for run in repeats])
+    combined, same_arrivals = _levels(repeats, spec, levels)
+    # Greedy answers repeat but for batching: of several repeats the first one counts, so that an item has one answer.
+    by_suite: dict[str, SuiteEvidence] = {}
+    for run in repeats:
+        for choice in spec.suites:
+            if choice.name not in by_suite and (run.id, choice.name) in suites:
+                by_suite[choice.name] = suites[run.id, choice.name]
+    return CandidateEvidence(
+        run_ids=tuple(run.id for run in repeats),
+        candidate=runs.candidate_of(first),
+        is_baseline=first.is_baseline,
+        status=status,
+        error=next((run.error for run in repeats if run.error), ""),
+        facts=next((facts for run in repeats if (facts := runs.facts_of(run)) is not None), None),
+        levels=combined,
+        complete=_complete(status, combined, spec),
+        suites=by_suite,
+        same_arrivals=same_arrivals,
+    )
+
+
+def _status(statuses: Sequence[RunStatus]) -> RunStatus:
+    """Of a candidate's repeats: the liveliest one."""
+    order = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return min(statuses, key=order.index)
+
+
+def _complete(status: RunStatus, levels: Sequence[LevelSummary], spec: ExperimentSpec) -> bool:
+    if status == RunStatus.FINISHED or {level.rate_per_s for level in levels} >= set(spec.load.rates_per_s):
+        return True
+    return bool(levels) and levels[-1].status == LevelStatus.OVERLOADED  # nothing above it can be held
+
+
+def _levels(
+    repeats: Sequence[Run], spec: ExperimentSpec, levels: Mapping[str, Sequence[LevelSummary]]
+) -> tuple[tuple[LevelSummary, ...], bool]:
+    """The levels of one run as stored, or of several runs summarised over the blocks of all of them; and whether
+    these share their arrivals."""
+    measured = [run for run in repeats if levels.get(run.id)]
+    if len(measured) < 2:
+        return (tuple(levels[measured[0].id]) if measured else ()), False
+    key = tuple((run.id, run.revision) for run in measured)
+    return _pooled(settings().url, key, spec.load.warm_up_s)
+
+
+@lru_cache(maxsize=128)
+def _pooled(
+    url: str, revisions: tuple[tuple[str, int], ...], warm_up_s: float
+) -> tuple[tuple[LevelSummary, ...], bool]:
+    """Opens the blobs of all blocks, so it is kept by the runs' revisions: moving a target must not open them again."""
+    by_rate: dict[float, list[BlockResult]] = {}
+    with sessions(url)() as session:
+        for run_id, _ in revisions:
+            for block in results.blocks(session, run_id):
+                by_rate.setdefault(block.rate_per_s, []).append(block)
+    schedules = [(rate, block.schedule_sha256) for rate, blocks in by_rate.items() for block in blocks]
+    summaries = tuple(summarize_level(by_rate[rate], warm_up_s) for rate in sorted(by_rate))
+    return summaries, len(set(schedules)) < len(schedules)
