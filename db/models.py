@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import JSON, DateTime, Float, ForeignKey, Index, Integer, LargeBinary, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -27,7 +27,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Base(DeclarativeBase):
-    type_annotation_map = {datetime: UtcDateTime, dict[str, Any]: JSON, list[Any]: JSON}
+    type_annotation_map: ClassVar[dict[Any, Any]] = {datetime: UtcDateTime, dict[str, Any]: JSON, list[Any]: JSON}
 
 
 class Experiment(Base):
@@ -62,6 +62,7 @@ class Run(Base):
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]  # set while a running run is being told to stop
     revision: Mapped[int] = mapped_column(Integer, default=0)  # grows with every write: caches key on it
     server_facts: Mapped[dict[str, Any] | None]
 
@@ -149,6 +150,7 @@ class LoadLevel(Base):
     prefix_hit_rate: Mapped[float | None]
     running_max: Mapped[float | None]
     parts_ms: Mapped[dict[str, Any]]
+    estimate_details: Mapped[dict[str, Any]]  # sample size and note of each estimate, by the name of its column
 
 
 class Suite(Base):
@@ -199,6 +201,15 @@ class Worker(Base):
     device_name: Mapped[str] = mapped_column(String(200), default="")
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
+
+
+class PackageSchema(Base):
+    """A package that keeps tables of its own in this database, and the release that last migrated them."""
+
+    __tablename__ = "package_schemas"
+
+    package: Mapped[str] = mapped_column(String(80), primary_key=True)
+    version: Mapped[str] = mapped_column(String(40))
 
 
 Index("ix_runs_experiment_position", Run.experiment_id, Run.position)

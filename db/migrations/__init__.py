@@ -1,0 +1,1 @@
+"""Alembic migrations of KiteDash's own tables."""

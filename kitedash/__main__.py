@@ -1,0 +1,5 @@
+"""`python -m kitedash` is the command `kitedash`."""
+
+from kitedash.cli import main
+
+main()

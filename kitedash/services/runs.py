@@ -1,0 +1,157 @@
+"""Runs as seen from outside: experiments, their runs with stages and places in the queue, workers, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from db import experiments, runs, workers
+from db.engine import sessions
+from db.models import Experiment, Run, Stage, Worker
+from kitedash.domain.results import RunStatus
+from kitedash.services.log_tail import tail
+from kitedash.services.run_views import ExperimentItem, RunsView, RunView, StageView, WorkerView
+from kitedash.settings import settings
+
+RECENT_EXPERIMENTS = 50
+LOG_LINES = 200
+FORGET_WORKER_AFTER = timedelta(days=1)  # a slot silent for longer is not listed any more
+
+
+def runs_view(experiment_id: str | None = None) -> RunsView:
+    """The recent experiments, and the runs of one of them: by default of the newest. Raises NotFound."""
+    now = datetime.now(UTC)
+    with sessions(settings().url)() as session:
+        recent = list(experiments.list_recent(session, RECENT_EXPERIMENTS))
+        chosen = experiments.get(session, experiment_id) if experiment_id else next(iter(recent), None)
+        if chosen is not None and chosen not in recent:
+            recent.append(chosen)
+        counts = experiments.run_counts(session, [experiment.id for experiment in recent])
+        of_it = runs.of_experiment(session, chosen.id) if chosen else ()
+        slots = workers.every(session)
+        return RunsView(
+            experiments=tuple(_item(experiment, counts[experiment.id]) for experiment in recent),
+            experiment_id=chosen.id if chosen else None,
+            runs=_run_views(session, of_it, chosen) if chosen else (),
+            workers=tuple(_worker(slot, now) for slot in slots if now - slot.heartbeat_at < FORGET_WORKER_AFTER),
+            warnings=_warnings(of_it, slots, now),
+        )
+
+
+def run_view(run_id: str) -> RunView:
+    """One run with the end of its log. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        run = runs.get(session, run_id)
+        (view,) = _run_views(session, [run], experiments.get(session, run.experiment_id), with_log=True)
+    return view
+
+
+def find_run(beginning: str) -> str:
+    """The id of the one run whose id begins so. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        return runs.find(session, beginning).id
+
+
+def find_experiment(beginning: str) -> str:
+    """The id of the one experiment whose id begins so. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        return experiments.find(session, beginning).id
+
+
+def served_queues() -> frozenset[str]:
+    """The queues that a live worker serves."""
+    with sessions(settings().url)() as session:
+        return frozenset(worker.queue for worker in workers.alive(session))
+
+
+def _item(experiment: Experiment, counts: Mapping[RunStatus, int]) -> ExperimentItem:
+    return ExperimentItem(
+        id=experiment.id,
+        name=experiment.name,
+        created_at=experiment.created_at,
+        runs=sum(counts.values()),
+        finished=counts.get(RunStatus.FINISHED, 0),
+        failed=counts.get(RunStatus.FAILED, 0),
+        active=counts.get(RunStatus.QUEUED, 0) + counts.get(RunStatus.RUNNING, 0),
+    )
+
+
+def _run_views(
+    session: Session, of_it: Sequence[Run], experiment: Experiment, *, with_log: bool = False
+) -> tuple[RunView, ...]:
+    stages = runs.stages(session, [run.id for run in of_it])
+    places = runs.queue_positions(session) if any(run.status == RunStatus.QUEUED for run in of_it) else {}
+    return tuple(
+        RunView(
+            id=run.id,
+            experiment_id=run.experiment_id,
+            experiment_name=experiment.name,
+            candidate_name=run.candidate_name,
+            is_baseline=run.is_baseline,
+            status=run.status,
+            error=run.error,
+            attempts=run.attempts,
+            worker=run.worker,
+            queue=run.queue,
+            queue_position=places.get(run.id),
+            created_at=run.created_at,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            stages=tuple(_stage(stage) for stage in stages[run.id]),
+            facts=runs.facts_of(run),
+            log_tail=tail(settings().data_dir, run.log_path, LOG_LINES) if with_log else "",
+            cancelling=run.status == RunStatus.RUNNING and run.cancel_requested_at is not None,
+        )
+        for run in of_it
+    )
+
+
+def _stage(stage: Stage) -> StageView:
+    return StageView(
+        name=stage.name,
+        status=stage.status,
+        done=stage.done,
+        total=stage.total,
+        note=stage.note,
+        executions=stage.executions,
+        started_at=stage.started_at,
+        finished_at=stage.finished_at,
+    )
+
+
+def _is_alive(worker: Worker, now: datetime) -> bool:
+    return now - worker.heartbeat_at <= timedelta(seconds=workers.MAX_HEARTBEAT_AGE_S)
+
+
+def _worker(worker: Worker, now: datetime) -> WorkerView:
+    return WorkerView(
+        slot=worker.slot,
+        host=worker.host,
+        pid=worker.pid,
+        queue=worker.queue,
+        device_name=worker.device_name,
+        alive=_is_alive(worker, now),
+        heartbeat_at=worker.heartbeat_at,
+    )
+
+
+def _warnings(of_it: Sequence[Run], slots: Sequence[Worker], now: datetime) -> tuple[str, ...]:
+    alive = {worker.slot: worker for worker in slots if _is_alive(worker, now)}
+    served = {worker.queue for worker in alive.values()}
+    found = []
+    for queue in dict.fromkeys(run.queue for run in of_it if run.status == RunStatus.QUEUED):
+        if queue not in served:
+            waiting = sum(run.status == RunStatus.QUEUED and run.queue == queue for run in of_it)
+            found.append(
+                f"{waiting} run{' waits' if waiting == 1 else 's wait'} in queue {queue}, which no live worker serves: "
+                f"start one with `kitedash worker`."
+            )
+    for run in of_it:
+        if run.status == RunStatus.RUNNING and run.worker not in alive:
+            found.append(
+                f"{run.candidate_name} was running on {run.worker}, which has been silent for over "
+                f"{workers.MAX_HEARTBEAT_AGE_S:.0f} s: start that worker again to go on, or cancel the run."
+            )
+    return tuple(found)
