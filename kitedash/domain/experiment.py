@@ -27,6 +27,9 @@ def broken_rule(field: str, sentence: str) -> PydanticCustomError:
     return PydanticCustomError("broken_rule", "{field} {sentence}", {"field": field, "sentence": sentence})
 
 
+SEEDS_APART = 1_000_003  # a prime, so that repeats of neighbouring seeds do not meet
+
+
 class Strict(BaseModel):
     """Frozen, and refuses keys it does not know."""
 
@@ -85,6 +88,10 @@ class LoadPlan(Strict):
         60.0, ge=1, le=3_600, allow_inf_nan=False, description="seconds after which a request has failed"
     )
     seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of arrivals and prompts, the same for every candidate")
+
+    def for_repeat(self, repeat: int) -> LoadPlan:
+        """The plan of one repeat: other arrivals and prompts, so that its blocks are independent of the others'."""
+        return self.model_copy(update={"seed": (self.seed + repeat * SEEDS_APART) % 2**31})
 
     @model_validator(mode="after")
     def _rates_ascend(self) -> LoadPlan:

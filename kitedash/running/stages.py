@@ -1,0 +1,165 @@
+"""The stages of a run. Each stores what it found as it goes, so that doing it again repeats only what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from db import results, runs
+from kitedash.domain.experiment import ExperimentSpec
+from kitedash.domain.results import BlockResult, LevelStatus
+from kitedash.measuring.endpoint import Endpoint
+from kitedash.measuring.levels import summarize_level
+from kitedash.measuring.load_stage import measure_block
+from kitedash.measuring.suite_stage import ask_suite
+from kitedash.running.context import RunContext
+
+PREPARE = "prepare"
+LOAD = "load"
+QUALITY = "quality"
+LEAST_RATES = 3  # of every candidate, so that it is a curve
+OVERLOADED_BLOCKS = 2  # an overloaded rate needs no more: what it has is no latency
+INVALID_BLOCKS = 3  # where so many in a row give no result, the reason is no accident
+Found = TypeVar("Found")
+
+
+@dataclass
+class Progress:
+    """Where a stage is, written to its row. A note alone keeps the count."""
+
+    run: RunContext
+    stage: str
+    total: int
+    done: int = 0
+
+    def say(self, note: str) -> None:
+        with self.run.worker.sessions.begin() as session:
+            runs.stage_advance(session, self.run.run_id, self.stage, self.done, self.total, note)
+
+    def count(self, done: int, total: int, note: str = "") -> None:
+        self.done, self.total = done, total
+        self.say(note)
+
+
+def stage_names(spec: ExperimentSpec) -> tuple[str, ...]:
+    """In their order. One a suite, so that a lost worker costs at most one suite."""
+    return (PREPARE, LOAD, *(f"{QUALITY}:{suite.name}" for suite in spec.suites))
+
+
+def units(spec: ExperimentSpec, stage: str) -> int:
+    """How many units a stage counts before it knows better."""
+    return len(spec.load.rates_per_s) * spec.load.blocks if stage == LOAD else 1
+
+
+async def perform(run: RunContext, stage: str) -> None:
+    """Does one stage. Raises KiteDashError with the reason where it can't be done."""
+    progress = Progress(run, stage, units(run.spec, stage))
+    if stage == PREPARE:
+        await run.get_server(progress.say)
+    elif stage == LOAD:
+        await _load(run, progress)
+    else:
+        await _quality(run, progress, stage.removeprefix(f"{QUALITY}:"))
+
+
+async def _load(run: RunContext, progress: Progress) -> None:
+    """Every rate in ascending order, block by block. Beyond an overloaded rate nothing is measured, once there are
+    three rates: it could only be overloaded more."""
+    plan = run.spec.load.for_repeat(run.repeat)
+    overloaded = False
+    for position, rate_per_s in enumerate(plan.rates_per_s):
+        if overloaded and position >= LEAST_RATES:
+            break
+        for block in range(plan.blocks):
+            progress.done = position * plan.blocks + block
+            before = _blocks(run, rate_per_s)
+            if is_settled([known.status for known in before]):
+                break
+            if any(known.block == block for known in before):
+                continue
+            progress.say(
+                f"rate {position + 1}/{len(plan.rates_per_s)} ({rate_per_s:g}/s), block {block + 1}/{plan.blocks}"
+            )
+
+            async def measure(endpoint: Endpoint, rate: float = rate_per_s, number: int = block) -> BlockResult:
+                return await measure_block(
+                    endpoint,
+                    workload=run.spec.workload,
+                    plan=plan,
+                    rate_per_s=rate,
+                    block=number,
+                    spawn=run.worker.spawn,
+                    work_dir=run.work_dir / LOAD,
+                )
+
+            result = await _on_server(run, progress, measure)
+            with run.worker.sessions.begin() as session:
+                results.store_block(session, run.run_id, result, datetime.now(UTC))
+        summary = await asyncio.to_thread(summarize_level, _blocks(run, rate_per_s), plan.warm_up_s)
+        with run.worker.sessions.begin() as session:
+            results.store_level(session, run.run_id, summary)
+        overloaded = summary.status is LevelStatus.OVERLOADED
+
+
+def is_settled(blocks: Sequence[LevelStatus]) -> bool:
+    """Whether more blocks of a rate would tell nothing new: none of those it has is a result."""
+    if LevelStatus.OK in blocks:
+        return False
+    needed = INVALID_BLOCKS if LevelStatus.INVALID in blocks else OVERLOADED_BLOCKS
+    return len(blocks) >= needed
+
+
+async def _quality(run: RunContext, progress: Progress, suite: str) -> None:
+    async def ask(endpoint: Endpoint) -> None:
+        result = await ask_suite(
+            endpoint,
+            suite,
+            spawn=run.worker.spawn,
+            work_dir=run.work_dir / suite,
+            progress=lambda done, total: progress.count(done, total, f"item {done}/{total}"),
+        )
+        if not await _is_alive(run):
+            return  # its failed answers are the server's death, not the candidate's
+        with run.worker.sessions.begin() as session:
+            results.store_suite(session, run.run_id, result, datetime.now(UTC))
+
+    await _on_server(run, progress, ask)
+
+
+async def _on_server(run: RunContext, progress: Progress, work: Callable[[Endpoint], Awaitable[Found]]) -> Found:
+    """Does `work` on a live server. What was found while the server died is thrown away and done again on a new one,
+    as often as the server's allowance for the stage permits."""
+    while True:
+        endpoint = await _endpoint(run, progress)
+        try:
+            found = await work(endpoint)
+        except Exception as error:  # whatever it looks like from the outside: is it the server?
+            if await _is_alive(run):
+                raise
+            run.log(f"the engine died: {error}")
+            continue
+        if await _is_alive(run):
+            return found
+        run.log("the engine died while it was measured")
+
+
+async def _endpoint(run: RunContext, progress: Progress) -> Endpoint:
+    server = await run.get_server(progress.say)
+    known = server.facts
+    endpoint = await server.ensure(progress.say)
+    if server.facts is not None and server.facts is not known:
+        with run.worker.sessions.begin() as session:
+            runs.set_facts(session, run.run_id, server.facts)
+    return endpoint
+
+
+async def _is_alive(run: RunContext) -> bool:
+    return run.server is not None and await run.server.is_healthy()
+
+
+def _blocks(run: RunContext, rate_per_s: float) -> list[BlockResult]:
+    with run.worker.sessions() as session:
+        return results.blocks(session, run.run_id, rate_per_s=rate_per_s)
