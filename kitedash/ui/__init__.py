@@ -1,1 +1,1 @@
-"""Streamlit parts: the guard, the address, components and charts."""
+"""Streamlit parts: the guard, the address (all URL and state keys), components, charts, number formats, colours."""

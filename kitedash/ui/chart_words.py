@@ -1,0 +1,36 @@
+"""What stands around the trade-off chart in words. Our own text only, so it is safe as Markdown."""
+
+from __future__ import annotations
+
+from kitedash.services.views import TradeoffView
+from kitedash.ui.points import CostScale, Picture
+
+
+def describe(view: TradeoffView, scale: CostScale) -> str:
+    """The chart's name for people who don't see it."""
+    held = [c for c in view.candidates if c.point is not None]
+    return (
+        f"{scale.capitalize()} cost per 1,000 requests against P90 TTFT for {len(view.candidates)} candidates, "
+        f"{len(held)} of which hold a measured rate. {view.recommendation.sentence}"
+    )
+
+
+def legend_caption(pic: Picture, scale: CostScale) -> str:
+    """How to read the marks, and what is not drawn."""
+    parts = [
+        "Large mark: the highest rate held, with its 95 % intervals. Small rings: other measured rates; "
+        "the dashed lines between them are interpolation. Large ring: on the front of latency, cost and pass rate."
+    ]
+    if scale == "saturated":
+        parts.append("The cost target is on the deployed cost, so it has no line here.")
+    elif pic.target_cost_usd is not None or pic.target_ttft_ms is not None:
+        parts.append("Shaded: both the TTFT and the deployed cost target are met.")
+    return " ".join([*parts, *pic.notes])
+
+
+def no_points(view: TradeoffView) -> str:
+    if view.runs_active:
+        return "No point yet: the first appears when the first candidate's load stage is done."
+    if any(level for c in view.candidates for level in c.levels):
+        return "No measured rate can be drawn; the tables below say why for each."
+    return "Nothing was measured: no candidate reached the end of its load stage."

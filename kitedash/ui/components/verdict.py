@@ -1,0 +1,66 @@
+"""The answer on top of the trade-off page, and what it rests on."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kitedash.domain.recommend import RecommendationKind
+from kitedash.services.views import TradeoffView
+from kitedash.ui import definitions
+from kitedash.ui.escape import markdown
+
+_SHOWN = 2  # of what would settle it: the chart has to stay in the first screenful
+
+
+def answer(view: TradeoffView) -> None:
+    """The recommendation, or the leading candidate with what is not established and what would settle it."""
+    found = view.recommendation
+    settles = " ".join(markdown(text) for text in found.settles[:_SHOWN])
+    text = f"**{markdown(found.sentence)}**" + (f"  \nWhat would settle it: {settles}" if settles else "")
+    if found.established:
+        st.success(text, icon=":material/verified:")
+    elif found.kind is not RecommendationKind.NOTHING_MEASURED:
+        st.warning(text, icon=":material/help:")
+    else:
+        st.info(text, icon=":material/info:")
+    if rest := found.settles[_SHOWN:]:
+        with st.expander(f"{len(rest)} more that would settle it"):
+            st.markdown("".join(f"- {markdown(item)}\n" for item in rest))
+
+
+def context(view: TradeoffView) -> None:
+    """On what it was measured, what of that holds elsewhere, and what is still to come: one line, to save height."""
+    names = sorted({c.facts.device_name for c in view.candidates if c.facts is not None and c.facts.device_name})
+    where = f"Measured on {markdown(', '.join(names))}" if names else "Measured"
+    parts = []
+    if view.device_kind == "cpu":
+        parts.append(f"{where}, a CPU: format speeds don't carry over to a GPU; quality differences do.")
+    elif view.device_kind:
+        parts.append(f"{where}.")
+    if view.runs_active:
+        runs = "run is" if view.runs_active == 1 else "runs are"
+        parts.append(f":material/sync: {view.runs_active} {runs} queued or under way; refreshed every 2 s.")
+    if parts:
+        st.caption("  ".join(parts))
+    for note in view.notes:
+        st.caption(f":material/info: {markdown(note)}")
+
+
+def failures(view: TradeoffView) -> None:
+    """A failed candidate never disappears: its reason stands here, and it has a row in the table."""
+    failed = [c for c in view.candidates if c.error]
+    shown = failed if len(failed) <= 2 else []
+    for candidate in shown:
+        st.error(f"**{markdown(candidate.name)}** failed: {markdown(candidate.error)}", icon=":material/error:")
+    if failed and not shown:
+        st.error(f"{len(failed)} candidates failed.", icon=":material/error:")
+        with st.expander("Why they failed", expanded=len(failed) == len(view.candidates)):
+            for candidate in failed:
+                st.markdown(f"- **{markdown(candidate.name)}**: {markdown(candidate.error)}")
+
+
+def definitions_popover() -> None:
+    with st.popover("Definitions", icon=":material/menu_book:", width="stretch"):
+        for term, meaning in definitions.DEFINITIONS.items():
+            st.markdown(f"**{term}**: {meaning}")
+        st.caption("Formulas, units and sources: docs/metrics.md. What misleads, and why: docs/pitfalls.md.")
