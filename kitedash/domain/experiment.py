@@ -172,7 +172,7 @@ class ExperimentSpec(Strict):
 
 
 class Candidate(Strict):
-    """A candidate after expansion: complete, and, once it is `on` a kind of device, all that a worker needs to start it."""
+    """A candidate after expansion; once it is `on` a kind of device it is all that a worker needs to start it."""
 
     name: str
     model: str

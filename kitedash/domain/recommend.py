@@ -98,7 +98,7 @@ def recommend(contenders: Sequence[Contender]) -> Recommendation:
         )
     measured = [contender for contender in contenders if contender.measured]
     if not measured:
-        return Recommendation(None, False, "No candidate has been measured yet, so none can be recommended.")
+        return Recommendation(None, False, "No candidate has been measured, so none can be recommended.")
     best = min(measured, key=_leading_first)
     if best.missed:
         who = "the only measured one" if len(measured) == 1 else f"each of the {len(measured)} measured ones"

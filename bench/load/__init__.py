@@ -1,0 +1,1 @@
+"""Is the load client truthful? Against independent witnesses on identical arrivals."""

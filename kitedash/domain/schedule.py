@@ -1,0 +1,47 @@
+"""When each request is due. Drawn from (seed, rate, block) alone: every candidate gets the same due times."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from random import Random
+from typing import Literal
+
+Arrivals = Literal["poisson", "constant"]
+
+
+def generator(seed: int, rate_per_s: float, block: int, purpose: str) -> Random:
+    """An independent random stream for each (seed, rate, block, purpose); equal arguments give equal streams.
+
+    Seeded through SHA-256, so neighbouring seeds, rates and blocks share nothing.
+    """
+    key = f"{seed}/{float(rate_per_s)!r}/{block}/{purpose}"
+    return Random(int.from_bytes(hashlib.sha256(key.encode()).digest()))
+
+
+def due_times_s(
+    *, seed: int, rate_per_s: float, block: int, duration_s: float, arrivals: Arrivals = "poisson"
+) -> tuple[float, ...]:
+    """Ascending due times in [0, duration_s), in s from the start of the block; may be empty at a low rate.
+
+    poisson: exponential gaps of mean 1/rate (the count is random, as it must be). constant: one each 1/rate
+    seconds from a drawn phase on, so that blocks differ.
+    """
+    if not (rate_per_s > 0 and math.isfinite(rate_per_s) and duration_s > 0 and math.isfinite(duration_s)):
+        raise ValueError("rate_per_s and duration_s must be positive and finite")
+    random = generator(seed, rate_per_s, block, "arrivals")
+    due: list[float] = []
+    if arrivals == "constant":
+        phase = random.random()
+        count = math.ceil(duration_s * rate_per_s - phase)
+        return tuple((phase + index) / rate_per_s for index in range(count))
+    elapsed = -math.log(1.0 - random.random()) / rate_per_s
+    while elapsed < duration_s:
+        due.append(elapsed)
+        elapsed -= math.log(1.0 - random.random()) / rate_per_s
+    return tuple(due)
+
+
+def sha256_of(content: bytes) -> str:
+    """The hash that is stored with a block: of the file of due times and prompts, byte by byte."""
+    return hashlib.sha256(content).hexdigest()

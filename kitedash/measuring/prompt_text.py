@@ -1,0 +1,147 @@
+"""Prompts of an exact length in tokens, made of real text: the files of KiteDash itself.
+
+The prefix is shared by all requests; a question begins with words that no other question of the plan begins with,
+so nothing beyond the prefix can be found in a cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+import kitedash
+from kitedash.domain.errors import InvalidInput
+
+INSTRUCTIONS = (
+    "You help the engineers of the repository whose files follow. Answer briefly, and name the file and the function "
+    "that you mean.\n"
+)
+_TOLERANCE = 0.01
+_LEAD_WORDS = 4
+_MIN_QUESTION_TOKENS = 3
+
+
+@dataclass(frozen=True)
+class SharedPrefix:
+    """`tokens`: how many leading tokens all prompts have in common, the template's own included."""
+
+    text: str
+    tokens: int
+
+
+@lru_cache(maxsize=1)
+def repository_text() -> str:
+    """KiteDash's own source files in a fixed order, each under its path."""
+    root = Path(kitedash.__file__).resolve().parent
+    parts = [f"\n# {path.relative_to(root.parent)}\n{path.read_text()}" for path in sorted(root.rglob("*.py"))]
+    return "".join(part for part in parts if len(part) > 200)
+
+
+class PromptWriter:
+    """Cuts text to token counts. `render(prefix, question)` gives the ids of the whole prompt as the server sees it."""
+
+    def __init__(
+        self,
+        *,
+        render: Callable[[str, str], Sequence[int]],
+        encode: Callable[[str], list[int]],
+        decode: Callable[[list[int]], str],
+    ) -> None:
+        self._render, self._encode, self._decode = render, encode, decode
+        self._used: set[str] = set()
+        self._corpus = encode(repository_text())
+        words = sorted(set(re.findall(r"[a-z]{3,10}", repository_text())))
+        self._words = [word for word in words if len(encode(f" {word}")) == 1]
+        self._base: dict[str, int] = {}
+
+    def shared_prefix(self, tokens: int, input_tokens: int) -> SharedPrefix:
+        """A system message whose prompts share exactly `tokens` leading tokens, or those of the bare template where
+        that is more. Raises InvalidInput where no question fits behind it."""
+        bare = self._shared("")
+        text = "" if tokens <= bare else self._fit(INSTRUCTIONS, tokens, self._shared, "workload.shared_prefix_tokens")
+        shared = self._shared(text)
+        # What follows the question: the end of the turn and the head of the answer.
+        room = input_tokens - (len(self._render(text, "why")) - len(self._encode("why")))
+        if room < _MIN_QUESTION_TOKENS:
+            most = shared - (_MIN_QUESTION_TOKENS - room)
+            raise InvalidInput(
+                "workload.input_tokens",
+                f"{input_tokens} leaves {max(room, 0)} tokens for a question behind {shared} shared ones and the chat "
+                f"template; at most {max(most, 0)} shared tokens fit, or at least "
+                f"{input_tokens + _MIN_QUESTION_TOKENS - room} input tokens.",
+            )
+        return SharedPrefix(text, shared)
+
+    def question(self, prefix: SharedPrefix, input_tokens: int, random: Random) -> tuple[str, int]:
+        """(a question no other one begins like, the tokens of its whole prompt): within 1 % of `input_tokens`."""
+        lead = self._lead(random, input_tokens - prefix.tokens)
+        start = random.randrange(max(1, len(self._corpus) - input_tokens))
+        if prefix.text not in self._base:
+            # The prefix is the long part; only what changes is counted anew for each question.
+            self._base[prefix.text] = len(self._render(prefix.text, "why")) - len(self._render("x", "why"))
+        base = self._base[prefix.text]
+
+        def count(text: str) -> int:
+            return base + len(self._render("x", text))
+
+        text = self._fit(lead, input_tokens, count, "workload.input_tokens", start)
+        return text, count(text)
+
+    def _lead(self, random: Random, room: int) -> str:
+        count = max(1, min(_LEAD_WORDS, room // 3))
+        for _ in range(1_000):
+            lead = " ".join(random.choice(self._words) for _ in range(count))
+            if lead not in self._used:
+                self._used.add(lead)
+                return lead
+        raise InvalidInput(
+            "workload.input_tokens",
+            f"{room} tokens behind the shared prefix are too few for so many different questions; raise input_tokens.",
+        )
+
+    def _shared(self, prefix: str) -> int:
+        """Leading tokens that two prompts with different questions have in common."""
+        pairs = zip(self._render(prefix, "alpha"), self._render(prefix, "Why"), strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _fit(self, head: str, target: int, count: Callable[[str], int], field: str, start: int = 0) -> str:
+        """`head` + text from the corpus + single-token words such that `count` is `target`, or within 1 % of it."""
+        filler = f" {self._words[0]}"
+        take = max(0, target - count(head))
+        pad, best, best_gap = 0, head, abs(target - count(head))
+        for _ in range(16):
+            body = self._decode(self._from_corpus(start, take)).replace("\ufffd", "") if take else ""
+            text = f"{head}{' ' if body else ''}{body.strip()}{filler * pad}"
+            gap = target - count(text)
+            if abs(gap) < best_gap:
+                best, best_gap = text, abs(gap)
+            if gap == 0:
+                return text
+            if gap > 0 or pad >= -gap:
+                pad += gap
+            elif take > 0:
+                take, pad = max(0, take + gap), 0
+            else:
+                break
+        while take == 0 and " " in best and count(best) > target:
+            best = best.rpartition(" ")[0]
+        best_gap = abs(target - count(best))
+        if best_gap > _TOLERANCE * target:
+            raise InvalidInput(
+                field, f"{target} tokens can't be met within 1 % with this tokenizer; nearest: {count(best)}."
+            )
+        return best
+
+    def _from_corpus(self, start: int, length: int) -> list[int]:
+        """`length` ids from `start` on; past the end it goes on at the beginning."""
+        size = len(self._corpus)
+        start %= size
+        ids = self._corpus[start : start + length]
+        while len(ids) < length:
+            ids = ids + self._corpus[: length - len(ids)]
+        return ids

@@ -1,0 +1,79 @@
+"""When each token is due. A request takes the slot that is free first; slots are what `max-num-seqs` limits.
+
+Everything is settled at arrival by arithmetic on the arrival time, so a late timer of this process never shifts
+the requests that come after it, and a test can work the same times out on its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.scripted_engine.script import Script
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds on one monotonic clock."""
+
+    arrived: float
+    scheduled: float
+    first_token: float
+    last_token: float
+    token_s: float
+
+    def token(self, index: int) -> float:
+        return self.first_token + index * self.token_s
+
+    @property
+    def queue_s(self) -> float:
+        return self.scheduled - self.arrived
+
+    @property
+    def prefill_s(self) -> float:
+        return self.first_token - self.scheduled
+
+    @property
+    def decode_s(self) -> float:
+        return self.last_token - self.first_token
+
+
+class Slots:
+    """First come, first served over `max_num_seqs` slots."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._free_at = [0.0] * script.max_num_seqs
+
+    def take(self, arrived: float, tokens_out: int, tokens_computed: int) -> Times:
+        start = max(arrived, heapq.heappop(self._free_at))
+        first = start + (self._script.first_token_ms + self._script.computed_token_ms * tokens_computed) / 1e3
+        token_s = self._script.token_ms / 1e3
+        last = first + max(0, tokens_out - 1) * token_s
+        heapq.heappush(self._free_at, last)
+        return Times(arrived, start, first, last, token_s)
+
+
+class PrefixCache:
+    """Whole blocks of token ids by everything before them, as vLLM hashes them; unbounded."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._seen: set[int] = set()
+
+    def look_up(self, tokens: Sequence[object]) -> int:
+        """How many leading tokens are cached; then remembers this prompt. The last token is always computed."""
+        if not self._script.enable_prefix_caching:
+            return 0
+        size, chain, hits, unbroken = self._script.block_size, 0, 0, True
+        for start in range(0, len(tokens) - size + 1, size):
+            chain = hash((chain, *tokens[start : start + size]))
+            unbroken = unbroken and chain in self._seen and start + size < len(tokens)
+            hits += size if unbroken else 0
+            self._seen.add(chain)
+        return hits
+
+    def reset(self) -> None:
+        if not self._script.ignore_prefix_resets:
+            self._seen.clear()
