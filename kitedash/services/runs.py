@@ -146,7 +146,7 @@ def _warnings(of_it: Sequence[Run], slots: Sequence[Worker], now: datetime) -> t
             waiting = sum(run.status == RunStatus.QUEUED and run.queue == queue for run in of_it)
             found.append(
                 f"{waiting} run{' waits' if waiting == 1 else 's wait'} in queue {queue}, which no live worker serves: "
-                f"start one with `kitedash worker`."
+                f"start one with: kitedash worker."
             )
     for run in of_it:
         if run.status == RunStatus.RUNNING and run.worker not in alive:

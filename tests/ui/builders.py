@@ -252,7 +252,7 @@ def tradeoff(candidates: tuple[CandidateView, ...], *, active: int = 0) -> Trade
             RecommendationKind.LEADING,
         )
     else:
-        answer = Recommendation(None, False, "No candidate has been measured yet, so none can be recommended.")
+        answer = Recommendation(None, False, "No candidate has been measured, so none can be recommended.")
     return TradeoffView(
         experiment_id=EXPERIMENT,
         name="quickstart",

@@ -1,0 +1,106 @@
+"""What a person can set, type or read is written down: settings, command-line options, numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from kitedash.cli import app
+from kitedash.domain import results
+from kitedash.services import views
+from kitedash.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATING = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+METRICS = ROOT / "docs" / "metrics.md"
+
+# Numbers that a page, a table or an export shows. Keys and counters of the storage are no metrics.
+NUMBERS = (results.LevelSummary, views.CostAt, views.SuiteView)
+NO_METRICS = {
+    *("status", "reason", "blocks", "name", "role", "version"),
+    *("price_source", "price_date", "verdict", "verdict_sentence"),
+}
+
+
+def section(title: str) -> str:
+    return OPERATING.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_setting_is_documented_and_nothing_else_is() -> None:
+    documented = re.findall(r"^\| `(KITEDASH_\w+)` \|", section("Settings"), re.MULTILINE)
+    assert sorted(documented) == sorted(f"KITEDASH_{name.upper()}" for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, field in Settings.model_fields.items() if type(field.default) is not str]
+)
+def test_documented_defaults_are_the_real_ones(name: str) -> None:
+    default = Settings.model_fields[name].get_default(call_default_factory=True)
+    if isinstance(default, Path):
+        default = default.relative_to(ROOT)
+    said = re.search(rf"^\| `KITEDASH_{name.upper()}` \| ([^|]+) \|", OPERATING, re.MULTILINE)
+    assert said is not None
+    number = re.fullmatch(r"`([\d.]+)`", said[1])
+    assert float(number[1]) == default if number else f"`{default}`" in said[1]
+
+
+def commands() -> Iterator[tuple[str, list[str], str]]:
+    """Name, long options and help of every command; "" is the command without one."""
+    group = typer.main.get_command(app)
+    yield "", _options(group), group.help or ""
+    for name, command in group.commands.items():  # type: ignore[attr-defined]  # it is a group
+        yield name, _options(command), command.help or ""
+
+
+def _options(command: object) -> list[str]:
+    found = [name for parameter in command.params for name in parameter.opts]  # type: ignore[attr-defined]
+    return [name for name in found if name.startswith("--") and name != "--help"]
+
+
+@pytest.mark.parametrize(("name", "options", "help_text"), list(commands()))
+def test_every_command_and_option_is_documented(name: str, options: list[str], help_text: str) -> None:
+    text = section("Commands")
+    line = next((line for line in text.splitlines() if name and re.match(rf"\| `{name}\b", line)), text)
+    assert name == "" or line is not text, f"docs/operating.md has no line for `kitedash {name}`"
+    assert help_text, f"`kitedash {name} --help` says nothing"
+    for option in options:
+        assert f"`{option}" in (text if option == "--json" else line) or f"kitedash {option}`" in text, option
+
+
+def test_no_command_is_documented_that_is_not_there() -> None:
+    documented = set(re.findall(r"^\| `(\w+)", section("Commands"), re.MULTILINE))
+    assert documented == {name for name, _, _ in commands() if name}
+
+
+def metric_names() -> Iterator[str]:
+    """Fields of the number types, less those that are no numbers."""
+    for kind in NUMBERS:
+        for field in dataclasses.fields(kind):
+            if field.name not in NO_METRICS:
+                yield field.name
+
+
+@pytest.mark.parametrize("name", sorted(set(metric_names())))
+def test_every_number_is_defined(name: str) -> None:
+    assert re.search(rf"`{name}`", METRICS.read_text(encoding="utf-8")), f"docs/metrics.md does not name `{name}`"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    for path in ROOT.glob("requirements*.txt"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if "==" in line and not line.startswith("#"):
+                package = re.split(r"=|\[", line)[0].lower()
+                assert re.search(rf"\b{re.escape(package)}\b", text), f"{path.name}: {package}"
+
+
+def test_every_make_target_says_what_it_does() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split())
+    described = dict(re.findall(r"^([a-z-]+):.*## (.+)$", text, re.MULTILINE))
+    assert targets - {"setup-dev"} == set(described)
