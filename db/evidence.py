@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from db import results
 from db.models import Answer as AnswerRow
-from db.models import LoadLevel, Suite
+from db.models import LoadBlock, LoadLevel, Suite
 from kitedash.domain.results import Answer, LevelSummary
 
 
@@ -23,6 +23,15 @@ def levels(session: Session, run_ids: Sequence[str]) -> dict[str, list[LevelSumm
     found: dict[str, list[LevelSummary]] = defaultdict(list)
     for row in session.scalars(query, execution_options={"populate_existing": True}):
         found[row.run_id].append(results.summary_of(row))
+    return found
+
+
+def schedules(session: Session, run_ids: Sequence[str]) -> dict[str, dict[tuple[float, int], str]]:
+    """Run -> (rate, block) -> the hash of the requests that it was measured with."""
+    query = sa.select(LoadBlock.run_id, LoadBlock.rate_per_s, LoadBlock.block, LoadBlock.schedule_sha256)
+    found: dict[str, dict[tuple[float, int], str]] = defaultdict(dict)
+    for run_id, rate_per_s, block, sha256 in session.execute(query.where(LoadBlock.run_id.in_(run_ids))):
+        found[run_id][rate_per_s, block] = sha256
     return found
 
 

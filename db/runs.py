@@ -92,6 +92,12 @@ def of_experiment(session: Session, experiment_id: str) -> Sequence[Run]:
     return session.scalars(query, execution_options={"populate_existing": True}).all()
 
 
+def unfinished(session: Session) -> Sequence[Run]:
+    """Runs that are queued or running."""
+    query = sa.select(Run).where(Run.status.in_(OPEN))
+    return session.scalars(query, execution_options={"populate_existing": True}).all()
+
+
 def count(session: Session) -> int:
     """How many runs were ever launched."""
     return session.scalar(sa.select(sa.func.count()).select_from(Run)) or 0

@@ -47,7 +47,7 @@ def launch_once() -> str:
     """The quickstart's experiment id: launched now, or before."""
     from kitedash.services.launch import launch
 
-    return launch(read_experiment(FILE), LOCAL, once=True)
+    return launch(read_experiment(FILE), LOCAL, once=True, leave_out=True)
 
 
 @dataclass

@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LISTS: dict[DeviceKind, str] = {"cpu": "requirements-cpu.txt", "gpu": "requirements.txt"}
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # PyTorch's own; asked for torch alone, and only if need be
 BREAKS_BESIDE_TORCH_CPU = ("torchvision", "torchaudio", "torchcodec")
+PYTHON_PACKAGE = f"python{sys.version_info[0]}.{sys.version_info[1]}"  # Debian's name of this very Python
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -144,16 +146,27 @@ def missing_system(device: DeviceKind) -> list[str]:
     if shutil.which("g++") is None:
         missing.append("g++")  # torch.compile and Triton compile kernels at run time
     if device == "gpu" and not Path(sysconfig.get_path("include"), "Python.h").exists():
-        missing.append("python3-dev")  # Triton's launchers include it
+        missing.append(f"{PYTHON_PACKAGE}-dev")  # Triton's launchers include it
     return missing
 
 
 def has_browser() -> bool:
-    return any(shutil.which(name) for name in BROWSERS)
+    """Whether one is there that starts: Ubuntu's package leaves a script that only points to a snap."""
+    return any(_starts(path) for name in BROWSERS if (path := shutil.which(name)))
+
+
+def _starts(browser: str) -> bool:
+    try:
+        done = subprocess.run([browser, "--version"], capture_output=True, timeout=30, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _system(machine: Machine) -> None:
     machine.commands.apt_install(missing_system(machine.device), "vLLM loads them at run time")
+    if missing := missing_system(machine.device):
+        raise SetupError(f"Still missing after the installation: {', '.join(missing)}; install them by hand.")
 
 
 def _browser(machine: Machine) -> None:
@@ -169,7 +182,7 @@ def _environment(machine: Machine) -> None:
     done = machine.commands.capture(create, cwd=machine.root)
     if done.returncode and "ensurepip" in done.output:
         shutil.rmtree(machine.venv, ignore_errors=True)
-        machine.commands.apt_install(["python3-venv"], "Python's module venv is a package of its own here")
+        machine.commands.apt_install([f"{PYTHON_PACKAGE}-venv"], "Python's module venv is a package of its own here")
         done = machine.commands.capture(create, cwd=machine.root)
     if done.returncode:
         shutil.rmtree(machine.venv, ignore_errors=True)

@@ -14,8 +14,8 @@ from hypothesis import settings as hypothesis_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-KINDS = ("unit", "database", "worker", "ui", "browser", "real")  # in the order they run: the quick ones first
-KIND_OF_FOLDER = {"unit": "unit", "db": "database", "worker": "worker", "ui": "ui", "e2e": "browser"}
+KINDS = ("unit", "database", "worker", "ui", "load", "browser", "real")  # in the order they run: the quick ones first
+KIND_OF_FOLDER = {"unit": "unit", "db": "database", "worker": "worker", "ui": "ui", "e2e": "load"}
 
 # Before anything reads the settings: a developer's own database must not be what the tests write to.
 for _name in [name for name in os.environ if name.startswith("KITEDASH_")]:

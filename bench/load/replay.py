@@ -110,6 +110,7 @@ async def replay(path: Path, url: str, model: str, rounds: int, timeout_s: float
     key = os.environ.get("VLLM_API_KEY", "")
     os.environ[load_client.KEY_VARIABLE] = os.environ["OPENAI_API_KEY"] = key
     before: list[float | None] | None = None
+    passes: dict[str, list[list[float | None]]] = {"kitedash": [], "witness": []}
     results = []
     for number in range(rounds):
         await flush_and_prime(url, model, key, traffic)
@@ -121,7 +122,17 @@ async def replay(path: Path, url: str, model: str, rounds: int, timeout_s: float
         await flush_and_prime(url, model, key, traffic)
         theirs = await witness(url, model, traffic)
         results.append({"round": number, "pair": "kitedash, vllm bench serve", **compare(mine, theirs)})
+        passes["kitedash"].append(mine)
+        passes["witness"].append(theirs)
+    # Each request's median over the rounds first: one burst of other work then moves neither side.
+    medians = [_by_request(passes[name]) for name in ("kitedash", "witness")]
+    results.append({"round": "all", "pair": "kitedash, vllm bench serve", **compare(*medians)})
     return results
+
+
+def _by_request(rounds: Sequence[Sequence[float | None]]) -> list[float | None]:
+    columns = [[value for value in column if value is not None] for column in zip(*rounds, strict=True)]
+    return [statistics.median(column) if column else None for column in columns]
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ An invalid block says nothing about the candidate. An overloaded one says that t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -100,9 +101,10 @@ def check_block(facts: BlockFacts) -> tuple[Check, ...]:
 
 
 def status_of(checks: tuple[Check, ...], overload: str) -> tuple[LevelStatus, str]:
-    """Overload comes after the checks that say the block can't be believed at all, and excuses a late client: a full
-    machine starves both. `overload` is the reason from `overload_reason`."""
-    excused = (LATENESS, CLIENT_CPU, LENGTH) if overload else ()
+    """Overload comes after the checks that say the block can't be believed at all, and excuses a late client, since a
+    full machine starves both; a client that was at the end of its own core is never excused. `overload` is the reason
+    from `overload_reason`."""
+    excused = (LATENESS, LENGTH) if overload else ()
     for check in checks:
         if not check.passed and check.name not in excused:
             return LevelStatus.INVALID, f"{check.name}: {check.sentence}"
@@ -181,7 +183,8 @@ def _lateness(facts: BlockFacts) -> Check:
     can't be taken for the server's. The floor is what a busy 2-core machine's scheduler costs."""
     ttft = facts.ttft_ms[np.isfinite(facts.ttft_ms)]
     bound = max(LATENESS_FLOOR_MS, LATENESS_SHARE * float(np.median(ttft)) if len(ttft) else 0.0)
-    value = float(np.percentile(facts.lateness_ms, 99)) if len(facts.due_s) else None
+    lateness = facts.lateness_ms[np.isfinite(facts.lateness_ms)]
+    value = float(np.percentile(lateness, 99)) if len(lateness) else None
     return _between(LATENESS, value, None, bound, "the load client was late")
 
 
@@ -214,6 +217,8 @@ def _long_enough(facts: BlockFacts) -> Check:
     if not len(facts.due_s):
         return Check(LENGTH, None, BLOCK_LENGTHS, None, True, "no request to check")
     took = float(np.median(np.where(facts.timed_out, np.inf, facts.ended_s) - facts.due_s))
+    if not math.isfinite(took):  # no length would do, and the time-outs count as failed requests already
+        return Check(LENGTH, None, BLOCK_LENGTHS, None, True, "most requests timed out")
     return _between(
         LENGTH,
         facts.duration_s / took if took > 0 else BLOCK_LENGTHS,

@@ -91,26 +91,24 @@ class Recommendation:
 def recommend(contenders: Sequence[Contender]) -> Recommendation:
     """Apply the rule to all candidates of an experiment, given in their order of the experiment."""
     established = [contender for contender in contenders if contender.is_established]
+    measured = [contender for contender in contenders if contender.measured]
+    unmeasured = len(contenders) - len(measured)
+    more = f" Not measured: {unmeasured} more." if unmeasured else ""
     if established:
         best = min(established, key=_cheapest_first)
-        return Recommendation(
-            best.name, True, _recommended(best, len(established)), kind=RecommendationKind.ESTABLISHED
-        )
-    measured = [contender for contender in contenders if contender.measured]
+        sentence = _recommended(best, len(established)) + more
+        return Recommendation(best.name, True, sentence, kind=RecommendationKind.ESTABLISHED)
     if not measured:
         return Recommendation(None, False, "No candidate has been measured, so none can be recommended.")
     best = min(measured, key=_leading_first)
     if best.missed:
         who = "the only measured one" if len(measured) == 1 else f"each of the {len(measured)} measured ones"
-        unmeasured = len(contenders) - len(measured)
         sentence = (
             f"No candidate can be recommended: {who} misses a target or fails a suite. The nearest is {best.name}: "
-            f"it misses {wording.listed(best.missed)}{_numbers(best)}."
+            f"it misses {wording.listed(best.missed)}{_numbers(best)}.{more}"
         )
-        if unmeasured:
-            sentence += f" Not measured: {unmeasured} more."
         return Recommendation(None, False, sentence, best.settles, RecommendationKind.NEAREST, best.name)
-    sentence = f"Not established: {best.name} leads{_numbers(best)}, but {wording.listed(best.open)}."
+    sentence = f"Not established: {best.name} leads{_numbers(best)}, but {wording.listed(best.open)}.{more}"
     return Recommendation(best.name, False, sentence, best.settles, RecommendationKind.LEADING)
 
 

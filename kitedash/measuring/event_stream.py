@@ -76,10 +76,12 @@ class Answer:
 
 def _carries_output(choice: dict[str, Any]) -> bool:
     """A role-only chunk is no token. A chunk without a role is one even when its text is empty: a token may be half
-    of a character, and vLLM sends nothing where it has none (entrypoints/openai/chat_completion/serving.py)."""
+    of a character, and vLLM sends nothing where it has none (entrypoints/openai/chat_completion/serving.py). A chunk
+    that ends at the length limit carries the last token, a chunk that ends otherwise may carry none."""
+    may_be_empty = choice.get("finish_reason") in (None, "length")
     if "text" in choice:
-        return bool(choice["text"]) or choice.get("finish_reason") is None
+        return bool(choice["text"]) or may_be_empty
     delta = choice.get("delta") or {}
     if any(delta.get(name) for name in ("content", "reasoning", "reasoning_content", "tool_calls")):
         return True
-    return bool(delta) and "role" not in delta and choice.get("finish_reason") is None
+    return bool(delta) and "role" not in delta and may_be_empty

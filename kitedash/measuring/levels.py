@@ -48,6 +48,8 @@ def _status(
     )
     if not valid:
         return LevelStatus.INVALID, named
+    if not any(bool((frame["due_s"] >= warm_up_s).any()) for frame in frames):
+        return LevelStatus.INVALID, "no request was due after the warm-up; raise the rate or load.block_duration_s"
     over = [block.reason for block in valid if block.status is LevelStatus.OVERLOADED]
     if 2 * len(over) >= len(valid):
         said = f"{len(over)} of {len(valid)} blocks overloaded; {over[0]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -17,14 +16,13 @@ from evals import hellaswag_100
 from kitedash.domain.errors import EngineFailed, Refused
 from kitedash.domain.results import Answer
 from kitedash.measuring.endpoint import Endpoint
-from kitedash.measuring.process import Process, Spawn
+from kitedash.measuring.process import Process, Spawn, clean_environment
 from kitedash.settings import PROJECT_ROOT
 
 # One number for all candidates: 1 would send other requests than more than 1, and batching moves the last digits.
 CONCURRENCY: Final = 8
 POLL_S: Final = 0.5
 FINISH_REASON: Final = "loglikelihood"
-_KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "TMPDIR")
 
 
 async def ask(
@@ -71,10 +69,10 @@ def _job(endpoint: Endpoint, folder: Path) -> dict[str, Any]:
 def _environment(endpoint: Endpoint, folder: Path) -> dict[str, str]:
     """No hub, no proxy, and every cache in the job's own folder: lm-eval and datasets keep what they made by names that
     say nothing of its content."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return kept | {
+    return clean_environment() | {
         "PYTHONPATH": str(PROJECT_ROOT),
         "HOME": str(folder),
+        "XDG_CACHE_HOME": str(folder / "cache"),
         "HF_HOME": str(folder / "hf"),
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",

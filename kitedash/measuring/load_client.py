@@ -46,12 +46,12 @@ class Client:
         while (left := due - time.perf_counter()) > 0:  # noqa: ASYNC110 - uvloop's timers may wake up to 1 ms early
             await asyncio.sleep(left)
         answer, stream = Answer(), EventStream()
-        sent = time.perf_counter()
+        sent: float | None = time.perf_counter()
         first_byte: float | None = None
         status, error, timed_out = 0, "", False
         try:
             # The cap counts from the due time, so a late client gives its server no more time than an early one.
-            async with asyncio.timeout(max(0.0, due + self._plan["request_timeout_s"] - sent)):
+            async with asyncio.timeout(max(0.0, due + self._plan["request_timeout_s"] - time.perf_counter())):
                 url = self._plan["base_url"] + ENDPOINTS[request.kind]
                 async with self._session.post(url, data=self._bodies[request.index]) as response:
                     status = response.status
@@ -66,6 +66,8 @@ class Client:
                                 answer.take(data, moment)
         except TimeoutError:
             timed_out, error = True, "timed out"
+        except aiohttp.ClientConnectorError as problem:
+            sent, error = None, f"not sent, {type(problem).__name__}: {problem}"[:300]
         except (aiohttp.ClientError, OSError) as problem:
             error = f"{type(problem).__name__}: {problem}"[:300]
         except (ValueError, AttributeError, TypeError) as problem:
@@ -74,7 +76,7 @@ class Client:
         return {
             "index": request.index,
             "due_s": request.due_s,
-            "sent_s": sent - self._start,
+            "sent_s": self._since(sent),
             "first_byte_s": self._since(first_byte),
             "first_token_s": self._since(answer.first_token),
             "last_token_s": self._since(answer.last_token),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,8 @@ from kitedash.domain.load_checks import BlockFacts, check_block, expected_cached
 from kitedash.domain.results import BlockResult
 from kitedash.measuring import load_client, request_table, server_metrics, traffic
 from kitedash.measuring.endpoint import Endpoint
-from kitedash.measuring.process import Spawn
+from kitedash.measuring.process import Spawn, clean_environment
+from kitedash.settings import PROJECT_ROOT
 
 POLL_INTERVAL_S = 0.25
 IDLE_TIMEOUT_S = 30.0
@@ -46,6 +46,7 @@ async def measure_block(
     folder = await traffic.ensure_traffic(endpoint, workload=workload, plan=plan, spawn=spawn, work_dir=work_dir)
     path = folder / traffic.file_name(rate_per_s, block)
     todo = await asyncio.to_thread(traffic.read, path)
+    assert (todo.rate_per_s, todo.block, todo.seed) == (rate_per_s, block, plan.seed), path
     timeout = aiohttp.ClientTimeout(total=PRIME_TIMEOUT_S, sock_connect=10.0)
     async with aiohttp.ClientSession(headers=endpoint.headers, timeout=timeout) as session:
         try:
@@ -130,8 +131,7 @@ async def _prime(session: aiohttp.ClientSession, endpoint: Endpoint, todo: traff
             "temperature": 0,
         }
         async with session.post(f"{endpoint.base_url}{load_client.ENDPOINTS['chat']}", json=body) as response:
-            if response.status >= 500:
-                response.raise_for_status()
+            response.raise_for_status()
             await response.read()
 
 
@@ -149,7 +149,8 @@ async def _run_client(
     await asyncio.to_thread(plan_path.write_text, json.dumps(order))
     await asyncio.to_thread(out.unlink, missing_ok=True)
     argv = [sys.executable, "-m", "kitedash.measuring.load_client", str(plan_path), str(out)]
-    process = await spawn(argv, env={**os.environ, load_client.KEY_VARIABLE: endpoint.api_key}, log_path=log_path)
+    environment = clean_environment() | {"PYTHONPATH": str(PROJECT_ROOT), load_client.KEY_VARIABLE: endpoint.api_key}
+    process = await spawn(argv, env=environment, log_path=log_path)
     try:
         status = await process.wait()
     finally:

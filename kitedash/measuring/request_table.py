@@ -24,7 +24,7 @@ class Column:
 COLUMNS: tuple[Column, ...] = (
     Column("index", pa.int32(), "position in the block's traffic file"),
     Column("due_s", pa.float64(), "when it was due, s from the start of the block"),
-    Column("sent_s", pa.float64(), "when the client sent it, same clock"),
+    Column("sent_s", pa.float64(), "when the client sent it, same clock; null: no connection could be made"),
     Column("first_byte_s", pa.float64(), "first byte of the answer's body; null: none came"),
     Column("first_token_s", pa.float64(), "first chunk with output (a role-only chunk is none); null: none came"),
     Column("last_token_s", pa.float64(), "last chunk with output; null: none came"),

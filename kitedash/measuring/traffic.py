@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -24,8 +23,9 @@ from kitedash.domain.errors import InvalidInput, KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.schedule import due_times_s, generator, sha256_of
 from kitedash.measuring.endpoint import Endpoint
-from kitedash.measuring.process import Spawn
+from kitedash.measuring.process import Spawn, clean_environment
 from kitedash.measuring.prompt_text import PromptWriter, SharedPrefix
+from kitedash.settings import PROJECT_ROOT
 
 FORMAT = 1
 PRIME_QUESTION = "Name the first file above."
@@ -85,7 +85,8 @@ def read(path: Path) -> Traffic:
 
 
 def file_name(rate_per_s: float, block: int) -> str:
-    return f"rate-{rate_per_s:g}-block-{block}.jsonl"
+    """With all digits of the rate: two rates of a plan never share a file."""
+    return f"rate-{float(rate_per_s)!r}-block-{block}.jsonl"
 
 
 async def ensure_traffic(
@@ -105,7 +106,8 @@ async def ensure_traffic(
         return folder
     job_path, log_path = await asyncio.to_thread(_write_job, job, work_dir, folder.name)
     argv = [sys.executable, "-m", "kitedash.measuring.traffic", str(job_path), str(folder)]
-    process = await spawn(argv, env={**os.environ, "HF_HUB_OFFLINE": "1"}, log_path=log_path)
+    environment = clean_environment() | {"PYTHONPATH": str(PROJECT_ROOT), "HF_HUB_OFFLINE": "1"}
+    process = await spawn(argv, env=environment, log_path=log_path)
     try:
         status = await process.wait()
     finally:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from kitedash.running.guard import guarded_spawn
 from kitedash.running.slots import Slot
-from kitedash.running.worker import serve
+from kitedash.running.worker import REFUSED, serve
 from kitedash.settings import settings
 
-REFUSED = 1  # the exit status of a worker that says in a sentence why it can't serve: to start it again is no use
 RESTART_PAUSE_S = 2.0
 WORKER_GRACE_S = 5.0  # a worker ends at once when told to
 

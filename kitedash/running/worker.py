@@ -34,6 +34,7 @@ from kitedash.settings import settings
 HEARTBEAT_S = 2.0
 BEATS_PER_ROUND = 15  # the janitor's
 FAREWELL_S = 0.3
+REFUSED = 3  # exit status of a worker that can't serve its slot: to start it again is no use
 LOGGER = logging.getLogger(__name__)
 
 
@@ -86,7 +87,7 @@ def _launch(slot: Slot, worker: WorkerContext) -> None:
     DBOS(config=options)
     DBOS.listen_queues([slot.queue])  # must come before the launch, or every queue is served
     DBOS.launch()
-    settle_ended(worker.sessions)
+    settle_ended(slot, worker.sessions, ())
     DBOS.register_queue(slot.queue, worker_concurrency=1, polling_interval_sec=config.poll_interval_s)
 
 
@@ -108,8 +109,9 @@ def _keep_beating(slot: Slot, worker: WorkerContext) -> None:
                     now=datetime.now(UTC),
                 )
             if beat % BEATS_PER_ROUND == 0:
-                adopt_orphans(slot, worker.sessions)
-        except SQLAlchemyError as error:
+                settle_ended(slot, worker.sessions, workflow.active_runs())
+                adopt_orphans(slot, worker.device.name, worker.sessions)
+        except Exception as error:  # whatever it is: a worker without a heartbeat would be taken for dead
             LOGGER.warning("no heartbeat: %s", error)  # the database may be back at the next one
         pause.wait(HEARTBEAT_S)
 
@@ -132,9 +134,12 @@ def _leave(slot: Slot, worker: WorkerContext) -> None:
 def main(arguments: Sequence[str]) -> int:
     try:
         serve(parse_slot(arguments[0] if arguments else "cpu"))
-    except KiteDashError as error:
+    except engine.StorageError as error:  # the database may be back in a moment
         print(error, file=sys.stderr)
         return 1
+    except KiteDashError as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     return 0
 
 

@@ -55,10 +55,11 @@ async def run_workflow(run_id: str) -> None:
         await _clear(run)
         _end(run, runs.finish)
     except STOPPED:
-        await _clear(run)
+        await run.stop_server()
         if await asyncio.to_thread(is_cancelled, run.worker.settings.url, run_id):
-            _end(run, runs.cancel)  # else another worker has taken the run over
-        raise
+            await _clear(run)
+            _end(run, runs.cancel)
+        raise  # not cancelled: another worker has taken the run over, and its files with it
     except Exception as error:
         run.log(traceback.format_exc())
         await _clear(run)
@@ -110,8 +111,13 @@ def _begin(worker: WorkerContext, run_id: str) -> RunContext | None:
             runs.fail(session, run_id, sentence, datetime.now(UTC))
         stops.forget(worker.settings.locks_dir, run_id)
         return None
-    run = load_context(worker, run_id)
-    run.log(f"attempt {attempts} by {worker.slot}")
+    try:
+        run = load_context(worker, run_id)
+        run.log(f"attempt {attempts} by {worker.slot}")
+    except Exception as error:  # such as a full disk: without a context the workflow could not say so
+        with worker.sessions.begin() as session:
+            runs.fail(session, run_id, _unexpected("the start of the run", error), datetime.now(UTC))
+        return None
     return run
 
 

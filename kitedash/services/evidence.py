@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -35,7 +35,8 @@ class SuiteEvidence:
 @dataclass(frozen=True)
 class CandidateEvidence:
     """`complete`: no further rate is going to be measured. `same_arrivals`: its repeats were measured under one
-    schedule, so that their blocks are not independent."""
+    schedule, so that their blocks are not independent. `other_requests`: some block was measured with other prompts or
+    arrivals than the same block of the baseline."""
 
     run_ids: tuple[str, ...]
     candidate: Candidate
@@ -47,6 +48,7 @@ class CandidateEvidence:
     complete: bool
     suites: Mapping[str, SuiteEvidence]
     same_arrivals: bool = False
+    other_requests: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ExperimentEvidence:
 
 
 def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
-    """Reads all of it in one session and six queries (more only where candidates were measured repeatedly).
+    """Reads all of it in one session and seven queries (more only where candidates were measured repeatedly).
 
     Raises NotFound.
     """
@@ -90,6 +92,8 @@ def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
         for run in all_runs:
             repeats.setdefault(run.candidate_name, []).append(run)
         candidates = tuple(_candidate(group, spec, levels, suites) for group in repeats.values())
+        other = _of_other_requests(all_runs, stored.schedules(session, run_ids))
+        candidates = tuple(replace(one, other_requests=not other.isdisjoint(one.run_ids)) for one in candidates)
     return ExperimentEvidence(
         id=experiment.id,
         name=experiment.name,
@@ -130,6 +134,17 @@ def _candidate(
     )
 
 
+def _of_other_requests(all_runs: Sequence[Run], schedules: Mapping[str, Mapping[tuple[float, int], str]]) -> set[str]:
+    """Runs of which a block differs in its requests from the baseline's in the same repeat."""
+    baselines = {run.repeat: schedules.get(run.id, {}) for run in all_runs if run.is_baseline}
+    return {
+        run.id
+        for run in all_runs
+        for block, sha256 in schedules.get(run.id, {}).items()
+        if baselines.get(run.repeat, {}).get(block, sha256) != sha256
+    }
+
+
 def _status(statuses: Sequence[RunStatus]) -> RunStatus:
     """Of a candidate's repeats: the liveliest one."""
     order = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED)
@@ -137,7 +152,11 @@ def _status(statuses: Sequence[RunStatus]) -> RunStatus:
 
 
 def _complete(status: RunStatus, levels: Sequence[LevelSummary], spec: ExperimentSpec) -> bool:
-    if status == RunStatus.FINISHED or {level.rate_per_s for level in levels} >= set(spec.load.rates_per_s):
+    if status == RunStatus.FINISHED:
+        return True
+    if spec.repeats > 1:  # a further repeat may still move what the first one showed
+        return False
+    if {level.rate_per_s for level in levels} >= set(spec.load.rates_per_s):
         return True
     return bool(levels) and levels[-1].status == LevelStatus.OVERLOADED  # nothing above it can be held
 

@@ -36,13 +36,15 @@ def launch(
     once: bool = False,
     device_kind: DeviceKind | None = None,
     ask_vllm: Callable[[], None] | None = None,
+    leave_out: bool = False,
 ) -> str:
     """Stores the experiment with its runs, queues them, and returns the experiment's id.
 
     once: where the same specification was launched before, that experiment's id, unless all its runs failed or were
     cancelled. device_kind: on what to run; by default on GPUs where this machine has any or a live worker serves
     some, else on the processor. ask_vllm: called before vLLM's own parser is asked, which takes 10 s and a
-    process; None: it is not asked.
+    process; None: it is not asked. leave_out: candidates that the device can't serve are stored as failed with the
+    reason, and the others are queued, unless none is left.
 
     Raises NotAllowed, InvalidInput (what the specification gets wrong) and Refused (what the device can't do).
     """
@@ -55,14 +57,16 @@ def launch(
     kind: DeviceKind = device_kind or ("gpu" if gpu_count() or any(name != "cpu" for name in served) else "cpu")
     candidates = tuple(candidate.on(kind) for candidate in written)
     queues = {candidate.name: queue_name(kind, candidate.devices) for candidate in candidates}
-    _refuse_impossible(candidates, kind, served)
+    refused = _refusals(candidates, kind, served)
+    if refused and (not leave_out or len(refused) == len(candidates)):
+        raise Refused(next(iter(refused.values())))
     if ask_vllm is not None:
         ask_vllm()
         _refuse_unparsed(candidates, kind)
 
     with sessions(url).begin() as session:
         hold_write_lock(session, LAUNCH_LOCK)
-        if once and (earlier := _launched_before(session, spec_sha256)):
+        if once and (earlier := _launched_before(session, spec_sha256, set(queues.values()))):
             return earlier
         experiment_id, launched_before = str(uuid4()), runs.count(session)
         experiments.add(session, experiment_id, spec, spec_sha256, created_by=actor.name, now=now)
@@ -79,6 +83,9 @@ def launch(
                 queue=queues[candidate.name],
                 now=now,
             )
+            if candidate.name in refused:
+                runs.fail(session, run_id, refused[candidate.name], now)
+                continue
             # A growing number, since the queue's own times are equal within a transaction.
             enqueue_in(
                 session.connection(), run_id, queues[candidate.name], url, priority=launched_before + position + 1
@@ -101,11 +108,20 @@ def run_order(candidates: Sequence[Candidate], baseline: str, repeats: int) -> I
     return ((repeat, candidate) for repeat in range(repeats) for candidate in ordered)
 
 
-def _launched_before(session: Session, spec_sha256: str) -> str | None:
+def _launched_before(session: Session, spec_sha256: str, queues: set[str]) -> str | None:
+    """An experiment of this specification on the same kind of devices that came, or may come, to something."""
     hopeless = {RunStatus.FAILED, RunStatus.CANCELLED}
     found = [experiment.id for experiment in experiments.by_spec_hash(session, spec_sha256)]
     counts = experiments.run_counts(session, found)
-    return next((experiment_id for experiment_id in found if set(counts[experiment_id]) - hopeless), None)
+    return next(
+        (
+            experiment_id
+            for experiment_id in found
+            if set(counts[experiment_id]) - hopeless
+            and {run.queue for run in runs.of_experiment(session, experiment_id)} == queues
+        ),
+        None,
+    )
 
 
 def _check_suites(spec: ExperimentSpec, candidates: Sequence[Candidate]) -> None:
@@ -127,17 +143,21 @@ def _refuse_unparsed(candidates: Sequence[Candidate], kind: DeviceKind) -> None:
             raise Refused(f"{candidate.name}: vLLM refuses its arguments: {reason}")
 
 
-def _refuse_impossible(candidates: Sequence[Candidate], kind: DeviceKind, served: set[str]) -> None:
-    """Where a live worker of another machine may take a run, only that machine can tell; here is asked the rest."""
+def _refusals(candidates: Sequence[Candidate], kind: DeviceKind, served: set[str]) -> dict[str, str]:
+    """Candidate -> why it can't run. Where a live worker of another machine may take it, only that machine can tell."""
+    refused: dict[str, str] = {}
     gpus = gpu_count() if kind == "gpu" else 0
     devices: dict[int, Device] = {}
     for candidate in candidates:
         if kind == "cpu" and candidate.devices > 1:
-            raise Refused(f"{candidate.name} asks for {candidate.devices} devices; on the processor there is only 1.")
+            refused[candidate.name] = (
+                f"{candidate.name} asks for {candidate.devices} devices; on the processor there is only 1."
+            )
+            continue
         if kind == "gpu" and candidate.devices > gpus:
             queue = queue_name(kind, candidate.devices)
             if queue not in served:
-                raise Refused(
+                refused[candidate.name] = (
                     f"{candidate.name} asks for {_gpus(candidate.devices)}; this machine has {gpus or 'none'} and no "
                     f"live worker serves queue {queue}."
                 )
@@ -146,7 +166,8 @@ def _refuse_impossible(candidates: Sequence[Candidate], kind: DeviceKind, served
             ids = ["cpu"] if kind == "cpu" else [str(index) for index in range(candidate.devices)]
             devices[candidate.devices] = detect(ids)
         if reason := refusal(candidate, devices[candidate.devices]):
-            raise Refused(f"{candidate.name} can't run here: {reason}")
+            refused[candidate.name] = f"{candidate.name} can't run here: {reason}"
+    return refused
 
 
 def _gpus(count: int) -> str:

@@ -160,6 +160,8 @@ def _candidate_notes(
         notes.append(
             "Its repeats were measured under the same arrivals: the intervals of its latencies are too narrow."
         )
+    if evidence.other_requests:
+        notes.append("Measured with other requests than the baseline: latency and cost do not compare with it.")
     if evidence.levels and held.value is None:
         perhaps = "" if held.optimistic is None else f"; the intervals leave {held.optimistic:g}/s open"
         notes.append(f"No measured rate is held{perhaps}.")

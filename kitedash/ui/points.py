@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from kitedash.domain import cost
 from kitedash.domain.results import Estimate, LevelStatus
 from kitedash.services.views import CandidateView, LevelPoint, TradeoffView
 from kitedash.ui import formats
@@ -57,7 +56,7 @@ def picture(view: TradeoffView, scale: CostScale) -> Picture:
             if summary.status is LevelStatus.INVALID:
                 invalid += 1
                 continue
-            cost_usd = level.cost_usd if scale == "saturated" else deployed_usd(level, view)
+            cost_usd = level.cost_usd if scale == "saturated" else level.deployed_usd
             ttft_p90_ms = summary.ttft_p90_ms.value
             if cost_usd is None or ttft_p90_ms is None or not 0 < ttft_p90_ms < math.inf:
                 undrawn += 1
@@ -81,14 +80,6 @@ def picture(view: TradeoffView, scale: CostScale) -> Picture:
     if undrawn:
         notes.append(f"{_levels(undrawn)} without a cost or a P90 TTFT: not drawn; the table says why.")
     return Picture(tuple(points), x, y, target_cost, target_ttft, tuple(notes))
-
-
-def deployed_usd(level: LevelPoint, view: TradeoffView) -> float | None:
-    """Deployed cost if each replica carried this level's rate: the same rule as the marked point's."""
-    if level.cost_usd is None:
-        return None
-    price_usd_per_hour = level.cost_usd * cost.served_rate_per_s(level.summary) * cost.SECONDS_PER_HOUR / 1_000
-    return cost.deployed_cost_usd(price_usd_per_hour, 1, level.summary.rate_per_s, view.spec.workload)
 
 
 def _point(

@@ -170,6 +170,16 @@ def test_what_no_device_can_do_is_refused_before_anything_is_stored() -> None:
     assert stored(sa.select(Experiment.id)) == []
 
 
+def test_what_the_device_cannot_serve_may_be_left_out_with_its_reason() -> None:
+    unsupported = {"name": "blocks", "engine_args": {"block-size": 16}}
+    view = runs_view(launch(a_spec(candidates=({"name": "float32"}, unsupported)), LOCAL, leave_out=True))
+    assert {run.candidate_name: run.status for run in view.runs} == {"float32": "queued", "blocks": "failed"}
+    assert "block-size 16" in next(run.error for run in view.runs if run.candidate_name == "blocks")
+    assert queued_ids() == [run.id for run in view.runs if run.candidate_name == "float32"]
+    with pytest.raises(Refused, match="blocks can't run here"):
+        launch(a_spec(candidates=(unsupported,), baseline="blocks"), LOCAL, leave_out=True)
+
+
 def test_what_vllms_own_parser_refuses_is_refused_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 

@@ -181,6 +181,18 @@ def test_repeats_are_pooled_over_their_blocks(store: sessionmaker[Session]) -> N
     assert any("same arrivals" in note for note in tradeoff_view("e1").candidates[0].notes)
 
 
+@pytest.mark.usefixtures("configured")
+def test_a_candidate_that_was_sent_other_requests_than_the_baseline_says_so(store: sessionmaker[Session]) -> None:
+    with store.begin() as session:
+        add_experiment(session)
+        for position, (name, seed) in enumerate((("float32", 1), ("fp8", 1), ("int8", 2))):
+            store_run(session, f"run-{name}", name, position)
+            results.store_block(session, f"run-{name}", a_block(0, seed=seed), NOON)
+    notes = {candidate.name: " ".join(candidate.notes) for candidate in tradeoff_view("e1").candidates}
+    assert "other requests than the baseline" in notes["int8"]
+    assert "other requests" not in notes["float32"] + notes["fp8"]
+
+
 def a_block(number: int, *, seed: int) -> BlockResult:
     """60 requests over 60 s, TTFT 100-200 ms, 10 ms a token."""
     ttft = np.random.default_rng(seed).uniform(0.1, 0.2, 60)
@@ -236,7 +248,7 @@ def test_queries_do_not_grow_with_the_candidates(store: sessionmaker[Session]) -
         experiment_evidence("e1")
     finally:
         sa.event.remove(engine, "before_cursor_execute", listener)
-    assert len(asked) <= 6
+    assert len(asked) <= 7
     assert not any("requests_blob" in statement or "answers.text" in statement for statement in asked)
 
 

@@ -23,13 +23,16 @@ import pytest
 
 from db import engine, results, runs
 from kitedash.domain.results import LevelStatus
-from kitedash.measuring.model_store import DEFAULT_MODEL, unpack_default_model
+from kitedash.measuring.device import gpu_count
+from kitedash.measuring.model_store import DEFAULT_MODEL
 from kitedash.measuring.request_table import decode
-from kitedash.settings import PROJECT_ROOT, settings
+from kitedash.running.slots import default_slots
+from kitedash.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.real
 
 RUN_TIMEOUT_S = 900.0
+HIGHEST_RATE_PER_S = 60 if gpu_count() else 6  # beyond what two at a time can do
 EXPERIMENT = f"""
 name: real run
 model: {DEFAULT_MODEL}
@@ -42,7 +45,7 @@ candidates:
     engine_args: {{max-model-len: 100000}}
 baseline: batch 32
 workload: {{input_tokens: 300, shared_prefix_tokens: 285, output_tokens: 16}}
-load: {{rates_per_s: [1, 2, 6], blocks: 2, block_duration_s: 6, request_timeout_s: 30}}
+load: {{rates_per_s: [1, 2, {HIGHEST_RATE_PER_S}], blocks: 2, block_duration_s: 6, request_timeout_s: 30}}
 suites: [{{name: kitedash_repo}}, {{name: hellaswag_100}}]
 targets: {{ttft_p90_ms: 2000, cost_per_1000_requests_usd: 10, pass_rate: 0.3}}
 guardrails: {{tpot_p90_ms: 500}}
@@ -84,13 +87,14 @@ class Story:
         return {run["candidate_name"]: run["id"] for run in self.cli("launch", str(file))["runs"]}
 
     def worker(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "kitedash.running.worker", "cpu"],
-            cwd=PROJECT_ROOT,
-            env=self.environment(),
-            stdout=(self.data_dir / "worker.out").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
+        with (self.data_dir / "worker.out").open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "kitedash.running.worker", default_slots()[0]],
+                cwd=PROJECT_ROOT,
+                env=self.environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
 
     def engines(self) -> list[psutil.Process]:
         """Processes that serve a model of this data folder, and what they started."""
@@ -129,10 +133,9 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> Iterator[Story]:
     told = Story(tmp_path_factory.mktemp("real"))
-    unpacked = unpack_default_model(settings().models_dir)
-    shutil.copytree(unpacked, told.data_dir / "models" / unpacked.name)
+    shutil.copytree(default_model_dir, told.data_dir / "models" / DEFAULT_MODEL)
     told.run_ids = told.launch()
     first = told.run_ids["batch 32"]
     worker = told.worker()
@@ -182,7 +185,7 @@ def test_a_lost_worker_leaves_no_engine_and_the_run_goes_on(story: Story) -> Non
         "quality:kitedash_repo": "finished",
         "quality:hellaswag_100": "finished",
     }
-    assert blocks == {(rate, block) for rate in (1.0, 2.0, 6.0) for block in (0, 1)}
+    assert blocks == {(rate, block) for rate in (1.0, 2.0, float(HIGHEST_RATE_PER_S)) for block in (0, 1)}
 
 
 def test_a_candidate_that_cannot_start_fails_with_the_engines_reason(story: Story) -> None:
@@ -216,7 +219,7 @@ def test_the_parts_of_each_request_are_consistent(story: Story) -> None:
     assert len(answered) == len(table) > 40
     ttft_ms = (answered["first_token_s"] - answered["due_s"]) * 1e3
     client_ms = (answered["sent_s"] - answered["due_s"]) * 1e3
-    residual_ms = ttft_ms - client_ms - answered["queue_ms"] - answered["engine_ttft_ms"]
+    residual_ms = ttft_ms - client_ms - answered["queue_time_ms"] - answered["engine_ttft_ms"]
     assert residual_ms.min() >= -1.0
     assert set(answered["tokens_out"]) == {16}
     assert np.abs(answered["tokens_in"] - 300).max() <= 3
@@ -227,10 +230,20 @@ def test_the_parts_of_each_request_are_consistent(story: Story) -> None:
 def test_the_engine_agrees_with_the_sums_of_its_own_counters(story: Story) -> None:
     with story.session() as session:
         blocks = results.blocks(session, story.run_ids["batch 32"])
+    # Lateness is left out: it tells how busy this machine is, and a block that fails it says so itself.
+    about_the_engine = (
+        "engine answers after the block",
+        "idle before the block",
+        "prompt tokens, largest deviation",
+        "cached prompt tokens, mean",
+        "front end, smallest (ms)",
+        "queue + prefill, requests / engine's counters",
+    )
     for block in blocks:
-        assert block.status is not LevelStatus.INVALID, block.reason
         checks = {check.name: check for check in block.checks}
-        assert all(check.passed for check in checks.values()), block.checks
+        for name in about_the_engine:
+            assert checks[name].passed, checks[name]
+        assert checks["queue + prefill, requests / engine's counters"].value == pytest.approx(1, abs=0.01)
 
 
 def test_a_binding_batch_limit_is_reached_and_costs_latency(story: Story) -> None:
@@ -241,9 +254,17 @@ def test_a_binding_batch_limit_is_reached_and_costs_latency(story: Story) -> Non
     free, bound = at_highest_rate("batch 32"), at_highest_rate("batch 2")
     assert bound.running_max == 2
     assert free.running_max > 2
-    queue_ms = story.requests(story.run_ids["batch 2"]).query("rate_per_s == 6")["queue_ms"]
+    queue_ms = story.requests(story.run_ids["batch 2"]).query(f"rate_per_s == {HIGHEST_RATE_PER_S}")["queue_time_ms"]
     assert queue_ms.median() > 100
     assert bound.status is LevelStatus.OVERLOADED or bound.ttft_p90_ms.value > free.ttft_p90_ms.value
+    bound_e2e_s, free_e2e_s = (
+        story.requests(story.run_ids[candidate])
+        .query(f"rate_per_s == {HIGHEST_RATE_PER_S}")
+        .eval("ended_s - due_s")
+        .median()
+        for candidate in ("batch 2", "batch 32")
+    )
+    assert bound_e2e_s > 1.5 * free_e2e_s
 
 
 def test_every_answer_is_stored(story: Story) -> None:

@@ -82,7 +82,11 @@ def level(
         parts_ms={"client": 1, "front_end": 5, "queue": ttft_ms * 0.3, "prefill": ttft_ms * 0.6, "decode": 700},
     )
     return LevelPoint(
-        summary, held, "" if held else reason or "P90 TTFT", cost_at_rate_usd(PRICE_USD_PER_HOUR, 1, rate_per_s)
+        summary,
+        held,
+        "" if held else reason or "P90 TTFT",
+        cost_at_rate_usd(PRICE_USD_PER_HOUR, 1, rate_per_s),
+        deployed_cost_usd(PRICE_USD_PER_HOUR, 1, rate_per_s, WORKLOAD),
     )
 
 

@@ -104,3 +104,12 @@ def test_every_make_target_says_what_it_does() -> None:
     targets = set(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split())
     described = dict(re.findall(r"^([a-z-]+):.*## (.+)$", text, re.MULTILINE))
     assert targets - {"setup-dev"} == set(described)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_every_relative_link_and_picture_is_there(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{path.name} points to {target}"

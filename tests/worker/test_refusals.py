@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kitedash.running.worker import REFUSED
 from kitedash.settings import PROJECT_ROOT
 from tests.worker.conftest import START_TIMEOUT_S, Home
 
@@ -19,7 +20,7 @@ def test_a_second_worker_for_a_slot_says_so_and_exits(home: Home) -> None:
     first = home.start_worker()
     home.wait_until(lambda: "serves queue cpu" in (home.data_dir / "worker.out").read_text(), "worker up")
     second = home.start_worker()
-    assert second.wait(START_TIMEOUT_S) == 1
+    assert second.wait(START_TIMEOUT_S) == REFUSED
     said = (home.data_dir / "worker.out").read_text().strip().splitlines()[-1]
     assert said.startswith(f"another worker (process {first.pid}) already serves slot ")
     assert first.poll() is None
@@ -32,7 +33,7 @@ def test_of_several_slots_those_that_cannot_be_served_are_named(tmp_path: Path) 
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert ended.returncode == 1
+    assert ended.returncode == REFUSED
     for number in (98, 99):
         assert f":{number}: slots: '{number}' is no device of this machine" in ended.stderr
 

@@ -98,7 +98,7 @@ def suite_rows(view: TradeoffView) -> pd.DataFrame:
                     "Passed": f"{suite.n_passed} of {suite.n_items}" if suite.n_items else formats.MISSING,
                     "Cut off": suite.n_truncated,
                     "Failed": suite.n_failed,
-                    "Change to the baseline (points)": _cell(suite.change, 100),
+                    "Change to the baseline (points, 90 % interval)": _cell(suite.change, 100),
                     "Margin (points)": 100 * suite.margin,
                     "Items that would settle it": suite.items_needed,
                     "In words": printable(suite.verdict_sentence),

@@ -129,8 +129,10 @@ def test_a_block_without_requests_is_invalid() -> None:
 
 def test_overload_excuses_a_late_client_but_not_a_warm_cache() -> None:
     due = np.arange(100) / 5.0
-    late = check_block(facts(sent_s=due + 0.1, first_token_s=due + 0.31, client_cpu_share=0.95))
+    late = check_block(facts(sent_s=due + 0.1, first_token_s=due + 0.31, client_cpu_share=0.5))
     assert status_of(late, "12 more") == (LevelStatus.OVERLOADED, "12 more")
+    at_its_end = check_block(facts(sent_s=due + 0.1, first_token_s=due + 0.31, client_cpu_share=0.95))
+    assert status_of(at_its_end, "12 more")[0] is LevelStatus.INVALID
     warm = check_block(facts(cached_tokens_expected=0))
     assert status_of(warm, "12 more")[0] is LevelStatus.INVALID
 

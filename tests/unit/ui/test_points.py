@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kitedash.domain.results import Estimate, LevelStatus
-from kitedash.ui.points import Picture, deployed_usd, picture
+from kitedash.ui.points import Picture, picture
 from tests.ui import builders
 
 
@@ -21,10 +21,17 @@ def test_every_valid_rate_is_a_point_and_the_highest_held_is_marked() -> None:
 
 def test_deployed_cost_of_a_curve_point_is_that_of_replicas_at_its_rate() -> None:
     # 400 users x 20 requests = 8,000 a day; peak 5 x 8,000 / 86,400 s = 0.463/s: two replicas at 0.25/s, one at 1/s.
-    view = builders.one()
-    by_rate = {level.summary.rate_per_s: level for level in view.candidates[0].levels}
-    assert deployed_usd(by_rate[0.25], view) == pytest.approx(2 * 0.096 * 24 / 8_000 * 1_000)
-    assert deployed_usd(by_rate[1.0], view) == pytest.approx(1 * 0.096 * 24 / 8_000 * 1_000)
+    cost_usd = {p.level.summary.rate_per_s: p.cost_usd for p in picture(builders.one(), "deployed").points}
+    assert cost_usd[0.25] == pytest.approx(2 * 0.096 * 24 / 8_000 * 1_000)
+    assert cost_usd[1.0] == pytest.approx(1 * 0.096 * 24 / 8_000 * 1_000)
+
+
+def test_an_overloaded_point_costs_what_its_offered_rate_would() -> None:
+    # 2/s offered and half of it answered: the price is that of the replicas, not of the answers.
+    over = replace(builders.level(2, 900, held=False, status=LevelStatus.OVERLOADED), cost_usd=0.5)
+    view = builders.tradeoff((builders.candidate(0, (builders.level(1, 300), over)),))
+    cost_usd = {p.level.summary.rate_per_s: p.cost_usd for p in picture(view, "deployed").points}
+    assert cost_usd[2] == pytest.approx(1 * 0.096 * 24 / 8_000 * 1_000)
 
 
 def test_the_marked_point_and_the_cost_target_are_on_one_scale() -> None:
@@ -53,7 +60,7 @@ def test_overloaded_levels_are_told_apart_and_noted() -> None:
 
 
 def test_a_level_without_a_price_is_counted_and_not_drawn() -> None:
-    unpriced = replace(builders.level(0.5, 300), cost_usd=None)
+    unpriced = replace(builders.level(0.5, 300), cost_usd=None, deployed_usd=None)
     view = builders.tradeoff((builders.candidate(0, (builders.level(0.25, 250), unpriced)),))
     pic = picture(view, "deployed")
     assert drawn(pic, 1) == [0.25]
