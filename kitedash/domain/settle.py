@@ -94,7 +94,7 @@ def _settle_quantile(name: str, estimate: Estimate, target: float, level: LevelS
     if needed is not None:
         return f"{name}: about {_about(needed)} requests at {at} (now {estimate.n:,})"
     if estimate.high is None or estimate.low is None:
-        return f"{name}: {estimate.note or 'more requests'} at {at}, now {estimate.n:,}"
+        return f"{name} at {at}: {estimate.note or 'more requests'}, now {estimate.n:,}"
     near = f"at {at} it is too near {wording.milliseconds(target)}"
     return f"{name}: {near} for more requests to settle (now {estimate.n:,})"
 

@@ -18,15 +18,15 @@ rate = wording.rate
 
 
 def interval(estimate: Estimate | None, number: Callable[[float], str]) -> str:
-    """The 95 % interval, such as `290 to 340`; says so where a bound or the whole is not established."""
+    """The 95 % interval, such as `290 to 340`, or `≥ 290` where the other bound is not established."""
     if estimate is None or estimate.value is None:
         return MISSING
     if estimate.low is None and estimate.high is None:
         return estimate.note or "too few"
     if estimate.low is None:
-        return f"up to {number(estimate.high)}" if estimate.high is not None else MISSING
+        return f"≤ {number(estimate.high)}" if estimate.high is not None else MISSING
     if estimate.high is None:
-        return f"from {number(estimate.low)}, no upper bound"
+        return f"≥ {number(estimate.low)}"
     return f"{number(estimate.low)} to {number(estimate.high)}"
 
 

@@ -9,13 +9,13 @@ from kitedash.services.views import TradeoffView
 from kitedash.ui import definitions
 from kitedash.ui.escape import markdown
 
-_SHOWN = 2  # of what would settle it: the chart has to stay in the first screenful
+_SHOWN = 1  # of what would settle it: the chart has to stay in the first screenful
 
 
 def answer(view: TradeoffView) -> None:
     """The recommendation, or the leading candidate with what is not established and what would settle it."""
     found = view.recommendation
-    settles = " ".join(markdown(text) for text in found.settles[:_SHOWN])
+    settles = " · ".join(markdown(text) for text in found.settles[:_SHOWN])
     text = f"**{markdown(found.sentence)}**" + (f"  \nWhat would settle it: {settles}" if settles else "")
     if found.established:
         st.success(text, icon=":material/verified:")

@@ -58,7 +58,7 @@ def test_sentences() -> None:
     assert settle_level(level(2, spread(900, 800, 950)), TARGETS, GUARDRAILS) == ""
     few = level(2, Estimate(900, None, None, 12, "too few (about 40 more requests would do)"))
     assert settle_level(few, TARGETS, GUARDRAILS) == (
-        "P90 TTFT: too few (about 40 more requests would do) at 2/s, now 12"
+        "P90 TTFT at 2/s: too few (about 40 more requests would do), now 12"
     )
     near = level(2, spread(999, 900, 1_100))
     assert settle_level(near, TARGETS, GUARDRAILS) == (

@@ -13,8 +13,8 @@ from kitedash.ui import formats
     [
         (Estimate(312.4, 290, 341, 480), "312 ms (95 %: 290 ms to 341 ms; n = 480)"),
         (Estimate(312.4, None, None, 12, "too few"), "312 ms (too few; n = 12)"),
-        (Estimate(312.4, 290, None, 12), "312 ms (95 %: from 290 ms, no upper bound; n = 12)"),
-        (Estimate(312.4, None, 341, 12), "312 ms (95 %: up to 341 ms; n = 12)"),
+        (Estimate(312.4, 290, None, 12), "312 ms (95 %: ≥ 290 ms; n = 12)"),
+        (Estimate(312.4, None, 341, 12), "312 ms (95 %: ≤ 341 ms; n = 12)"),
         (Estimate(None, None, None, 0, "too few"), "too few"),
         (Estimate(None), "–"),
         (Estimate(312.4), "312 ms"),
