@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +31,10 @@ hypothesis_settings.load_profile("kitedash")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # so it is in the background of a script, and children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.allow_unix_socket = True  # pytest-socket's: event loops wake themselves through such a pair
 
 
