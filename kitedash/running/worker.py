@@ -131,9 +131,9 @@ def _leave(slot: Slot, worker: WorkerContext) -> None:
     os._exit(0)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], *, program: EngineProgram = VLLM) -> int:
     try:
-        serve(parse_slot(arguments[0] if arguments else "cpu"))
+        serve(parse_slot(arguments[0] if arguments else "cpu"), program=program)
     except engine.StorageError as error:  # the database may be back in a moment
         print(error, file=sys.stderr)
         return 1

@@ -6,13 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
-from kitedash.domain.errors import KiteDashError
 from kitedash.measuring.server import EngineProgram
-from kitedash.running.slots import parse_slot
-from kitedash.running.worker import serve
+from kitedash.running.worker import main
 
-try:
-    script = {"SCRIPTED_ENGINE": os.environ.get("SCRIPTED_ENGINE", "{}")}
-    serve(parse_slot(sys.argv[1]), program=EngineProgram("tests.scripted_engine", script))
-except KiteDashError as error:
-    sys.exit(str(error))
+script = {"SCRIPTED_ENGINE": os.environ.get("SCRIPTED_ENGINE", "{}")}
+sys.exit(main(sys.argv[1:], program=EngineProgram("tests.scripted_engine", script)))
