@@ -100,7 +100,13 @@ def steps(machine: Machine, *, with_dev: bool) -> list[Step]:
                 (machine.venv / "bin" / "pytest").exists,
                 lambda: _pip_install(machine, "-r", "requirements-dev.txt"),
             ),
-            Step("browser", "Chromium for the browser tests", "", has_browser, lambda: _browser(machine)),
+            Step(
+                "browser",
+                "Chromium for the browser tests",
+                "",
+                lambda: browser_path() is not None,
+                lambda: _browser(machine),
+            ),
         ]
     database_url = os.environ.get("KITEDASH_DATABASE_URL", "")
     migrations = sorted(str(path.relative_to(root)) for path in (root / "db" / "migrations").rglob("*.py"))
@@ -150,9 +156,9 @@ def missing_system(device: DeviceKind) -> list[str]:
     return missing
 
 
-def has_browser() -> bool:
-    """Whether one is there that starts: Ubuntu's package leaves a script that only points to a snap."""
-    return any(_starts(path) for name in BROWSERS if (path := shutil.which(name)))
+def browser_path() -> str | None:
+    """The system's browser, if one starts: Ubuntu's package leaves a script that only points to a snap."""
+    return next((path for name in BROWSERS if (path := shutil.which(name)) and _starts(path)), None)
 
 
 def _starts(browser: str) -> bool:
@@ -171,7 +177,7 @@ def _system(machine: Machine) -> None:
 
 def _browser(machine: Machine) -> None:
     machine.commands.apt_install(["chromium"], "the browser tests drive it")
-    if not has_browser():
+    if browser_path() is None:
         raise SetupError("The package chromium brought no browser: install Chromium or Chrome by hand and start again.")
 
 

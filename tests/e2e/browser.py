@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,21 +14,15 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from setup.steps import browser_path
+
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 
 
-def chromium_path() -> str | None:
-    """The system's chromium; playwright's own builds are not used, so nothing is downloaded."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
-    return None
-
-
 @contextlib.contextmanager
 def open_browser() -> Iterator[Browser]:
-    path = chromium_path()
+    path = browser_path()  # playwright's own builds are not used, so nothing is downloaded
     assert path is not None
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.browser import chromium_path, dashboard, open_browser, settle
+from setup.steps import browser_path
+from tests.e2e.browser import dashboard, open_browser, settle
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(chromium_path() is None, reason="no chromium is installed (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(browser_path() is None, reason="no chromium is installed (Debian: apt-get install chromium)"),
 ]
 
 

@@ -13,7 +13,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.browser import chromium_path, dashboard, open_browser, settle
+from setup.steps import browser_path
+from tests.e2e.browser import dashboard, open_browser, settle
 
 PAGES = ("tradeoff", "runs")
 
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("--theme", action="append", choices=("light", "dark"))
     parser.add_argument("--query", default="")
     args = parser.parse_args()
-    if chromium_path() is None:
+    if browser_path() is None:
         raise SystemExit("No chromium found: install the package chromium, then run this again.")
     args.out.mkdir(parents=True, exist_ok=True)
     query = "&".join(part for part in (args.query, args.experiment and f"experiment={args.experiment}") if part)
