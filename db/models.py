@@ -39,6 +39,7 @@ class Experiment(Base):
     created_by: Mapped[str] = mapped_column(String(200))
     spec: Mapped[dict[str, Any]]  # ExperimentSpec as JSON, as it was launched
     spec_sha256: Mapped[str] = mapped_column(String(64), index=True)
+    launch_key: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)  # of the form that launched it
 
     runs: Mapped[list[Run]] = relationship(back_populates="experiment", lazy="raise", order_by="Run.position")
 
@@ -65,6 +66,7 @@ class Run(Base):
     cancel_requested_at: Mapped[datetime | None]  # set while a running run is being told to stop
     revision: Mapped[int] = mapped_column(Integer, default=0)  # grows with every write: caches key on it
     server_facts: Mapped[dict[str, Any] | None]
+    retry_of: Mapped[str | None] = mapped_column(String(36), unique=True, index=True)  # the run that this one replaces
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs", lazy="raise")
     stages: Mapped[list[Stage]] = relationship(lazy="raise", order_by="Stage.position")
@@ -201,6 +203,40 @@ class Worker(Base):
     device_name: Mapped[str] = mapped_column(String(200), default="")
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
+
+
+class DecisionDraft(Base):
+    """A decision that is being written. `content` is what a person wrote; numbers are read anew until it is accepted."""
+
+    __tablename__ = "decision_drafts"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id"), index=True)
+    candidate_name: Mapped[str] = mapped_column(String(80))
+    content: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    created_by: Mapped[str] = mapped_column(String(200))
+    updated_at: Mapped[datetime]
+    updated_by: Mapped[str] = mapped_column(String(200))
+    revision: Mapped[int] = mapped_column(Integer, default=0)  # a save names the one it saw
+    accepted_number: Mapped[int | None] = mapped_column(ForeignKey("decision_records.number"), unique=True)
+
+
+class DecisionRecord(Base):
+    """An accepted decision. Triggers of the database refuse every UPDATE and DELETE of a row."""
+
+    __tablename__ = "decision_records"
+
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 1, 2, 3, ... without gaps
+    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id"), index=True)
+    candidate_name: Mapped[str] = mapped_column(String(80))
+    title: Mapped[str] = mapped_column(String(200))
+    supersedes: Mapped[int | None] = mapped_column(ForeignKey("decision_records.number"), unique=True)
+    accepted_at: Mapped[datetime]
+    accepted_by: Mapped[str] = mapped_column(String(200))
+    document: Mapped[str] = mapped_column(Text)  # canonical JSON, byte for byte what was hashed
+    sha256: Mapped[str] = mapped_column(String(64), unique=True)
+    previous_sha256: Mapped[str] = mapped_column(String(64))  # of the record numbered one below; "" for the first
 
 
 class PackageSchema(Base):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -22,6 +23,15 @@ from kitedash.domain.errors import InvalidInput
 
 pytestmark = pytest.mark.database
 ROOT = Path(__file__).resolve().parents[2]
+FIRST_ROWS = (
+    "INSERT INTO experiments (id, name, created_at, created_by, spec, spec_sha256) "
+    "VALUES ('e', 'first', '2026-11-30', 'local', '{}', 'a')",
+    "INSERT INTO runs (id, experiment_id, position, repeat, candidate_name, candidate, is_baseline, queue, status, "
+    "error, attempts, worker, log_path, created_at, revision) "
+    "VALUES ('r', 'e', 0, 0, 'bf16', '{}', true, 'cpu', 'finished', '', 1, '', '', '2026-11-30', 0)",
+    "INSERT INTO stages (run_id, name, position, status, done, total, note, executions, started_at) "
+    "VALUES ('r', 'load', 0, 'finished', 1, 1, '', 1, '2026-11-30')",
+)
 
 
 def test_the_head_that_the_code_expects_is_the_newest_revision() -> None:
@@ -36,6 +46,29 @@ def test_the_migrated_database_has_exactly_the_tables_of_the_models(new_url: str
     with engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True, "include_name": is_own}
         context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, Base.metadata) == []
+    engine.dispose()
+
+
+def test_a_database_of_every_earlier_revision_is_brought_up_to_date_with_its_rows(new_url: str) -> None:
+    """Rows with children are what an upgrade that copies tables would lose, or refuse."""
+    migrate(new_url)
+    engine = make_engine(new_url)
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0001")
+    with engine.begin() as connection:
+        for statement in FIRST_ROWS:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+    migrate(new_url)
+    engine = make_engine(new_url)
+    with engine.connect() as connection:
+        assert schema.stored_revision(connection) == schema.HEAD
+        assert connection.scalar(sa.text("SELECT count(*) FROM stages JOIN runs ON runs.id = run_id")) == 1
+        context = MigrationContext.configure(connection, opts={"include_name": is_own})
         assert compare_metadata(context, Base.metadata) == []
     engine.dispose()
 
