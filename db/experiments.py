@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Run
+from db.retries import retried
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.results import RunStatus
 
 
 def add(
-    session: Session, experiment_id: str, spec: ExperimentSpec, spec_sha256: str, *, created_by: str, now: datetime
+    session: Session,
+    experiment_id: str,
+    spec: ExperimentSpec,
+    spec_sha256: str,
+    *,
+    created_by: str,
+    now: datetime,
+    launch_key: str | None = None,
 ) -> Experiment:
     experiment = Experiment(
         id=experiment_id,
@@ -24,6 +32,7 @@ def add(
         created_by=created_by,
         spec=spec.model_dump(mode="json"),
         spec_sha256=spec_sha256,
+        launch_key=launch_key,
     )
     session.add(experiment)
     session.flush()
@@ -64,12 +73,23 @@ def by_spec_hash(session: Session, spec_sha256: str) -> Sequence[Experiment]:
     return session.scalars(sa.select(Experiment).where(Experiment.spec_sha256 == spec_sha256).order_by(*order)).all()
 
 
+def by_launch_key(session: Session, launch_key: str) -> Experiment | None:
+    """The experiment that a form with this key launched."""
+    return session.scalars(sa.select(Experiment).where(Experiment.launch_key == launch_key)).one_or_none()
+
+
+def specs(session: Session, experiment_ids: Collection[str]) -> dict[str, ExperimentSpec]:
+    """Several experiments as they were launched, in one query."""
+    query = sa.select(Experiment.id, Experiment.spec).where(Experiment.id.in_(experiment_ids))
+    return {experiment_id: ExperimentSpec.model_validate(spec) for experiment_id, spec in session.execute(query)}
+
+
 def run_counts(session: Session, experiment_ids: Sequence[str]) -> dict[str, dict[RunStatus, int]]:
-    """Experiment id -> how many of its runs have which status."""
+    """Experiment id -> how many of its runs have which status. A run that was retried counts no more."""
     counted: dict[str, dict[RunStatus, int]] = {experiment_id: {} for experiment_id in experiment_ids}
     query = (
         sa.select(Run.experiment_id, Run.status, sa.func.count())
-        .where(Run.experiment_id.in_(experiment_ids))
+        .where(Run.experiment_id.in_(experiment_ids), ~retried())
         .group_by(Run.experiment_id, Run.status)
     )
     for experiment_id, status, count in session.execute(query):

@@ -206,7 +206,7 @@ class Worker(Base):
 
 
 class DecisionDraft(Base):
-    """A decision that is being written. `content` is what a person wrote; numbers are read anew until it is accepted."""
+    """A decision being written. `content` is what a person wrote; numbers are read anew until it is accepted."""
 
     __tablename__ = "decision_drafts"
 

@@ -14,6 +14,9 @@ from sqlalchemy.orm import Session
 
 from db import encoding
 from db.models import Run, Stage, UtcDateTime
+from db.retries import newest as newest
+from db.retries import replacement as replacement
+from db.retries import replacements as replacements
 from db.revision import change
 from db.stages import finished_stages as finished_stages
 from db.stages import stage_advance as stage_advance
@@ -26,6 +29,7 @@ from kitedash.domain.experiment import Candidate
 from kitedash.domain.results import RunStatus, ServerFacts, StageStatus
 
 OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
+HANDED_OUT = (Run.created_at, Run.experiment_id, Run.position)  # the order of a queue
 
 
 class RunEndedError(KiteDashError):
@@ -43,6 +47,7 @@ def add(
     is_baseline: bool,
     queue: str,
     now: datetime,
+    retry_of: str | None = None,
 ) -> Run:
     run = Run(
         id=run_id,
@@ -55,6 +60,7 @@ def add(
         queue=queue,
         status=RunStatus.QUEUED,
         created_at=now,
+        retry_of=retry_of,
     )
     session.add(run)
     session.flush()
@@ -87,9 +93,14 @@ def facts_of(run: Run) -> ServerFacts | None:
 
 
 def of_experiment(session: Session, experiment_id: str) -> Sequence[Run]:
-    """In the order in which they were queued."""
+    """In the order in which they were queued, those that were retried too."""
     query = sa.select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
     return session.scalars(query, execution_options={"populate_existing": True}).all()
+
+
+def newest_of_experiment(session: Session, experiment_id: str) -> Sequence[Run]:
+    """Those that count: of a run and its retries only the last, in the place of the first."""
+    return newest(of_experiment(session, experiment_id))
 
 
 def unfinished(session: Session) -> Sequence[Run]:
@@ -101,6 +112,12 @@ def unfinished(session: Session) -> Sequence[Run]:
 def count(session: Session) -> int:
     """How many runs were ever launched."""
     return session.scalar(sa.select(sa.func.count()).select_from(Run)) or 0
+
+
+def waiting(session: Session, queue: str) -> Sequence[Run]:
+    """The queued runs of a queue, in the order in which they are handed out."""
+    query = sa.select(Run).where(Run.queue == queue, Run.status == RunStatus.QUEUED)
+    return session.scalars(query.order_by(*HANDED_OUT), execution_options={"populate_existing": True}).all()
 
 
 def count_ahead(session: Session, run_id: str) -> int:
@@ -117,7 +134,7 @@ def queue_positions(session: Session) -> dict[str, int]:
 
 def _order_in(session: Session, queue: str) -> list[str]:
     query = sa.select(Run.id).where(Run.queue == queue, Run.status == RunStatus.QUEUED)
-    return list(session.scalars(query.order_by(Run.created_at, Run.experiment_id, Run.position)))
+    return list(session.scalars(query.order_by(*HANDED_OUT)))
 
 
 def begin(session: Session, run_id: str, worker: str, now: datetime | None = None) -> Run:

@@ -58,7 +58,7 @@ class Progress:
     _said: dict[str, tuple[object, float]] = field(default_factory=dict)
 
     def tell(self, view: RunsView) -> None:
-        for number, run in enumerate(view.runs, start=1):
+        for number, run in enumerate(view.current_runs, start=1):
             if run.status == "queued" and run.id not in self._said:
                 continue
             stage = run.stages[-1] if run.stages else None
@@ -68,7 +68,7 @@ class Progress:
             if state == before and (run.status in FINAL or now - said_at < LINE_EVERY_S):
                 continue
             self._said[run.id] = (state, now)
-            self.say(f"{number}/{len(view.runs)} {run.candidate_name}: {_what(run)}")
+            self.say(f"{number}/{len(view.current_runs)} {run.candidate_name}: {_what(run)}")
 
     def say(self, text: str) -> None:
         span = duration(timedelta(seconds=time.monotonic() - self.began))
@@ -132,18 +132,18 @@ class Worker:
 
 def queues_of(view: RunsView, *, waiting: bool) -> frozenset[str]:
     """The queues of the runs; `waiting`: of those that are not over."""
-    return frozenset(run.queue for run in view.runs if not waiting or run.status not in FINAL)
+    return frozenset(run.queue for run in view.current_runs if not waiting or run.status not in FINAL)
 
 
 def follow(experiment_id: str) -> RunsView:
     """Waits until every run is over, and says what happens on standard error. Starts a worker where none serves."""
     progress, worker = Progress(), Worker()
     view = runs_view(experiment_id)
-    if all(run.status in FINAL for run in view.runs):
+    if all(run.status in FINAL for run in view.current_runs):
         return view
     try:
         worker.ensure(queues_of(view, waiting=True), progress, patience_s=0.0)
-        while any(run.status not in FINAL for run in view.runs):
+        while any(run.status not in FINAL for run in view.current_runs):
             progress.tell(view)
             time.sleep(POLL_S)
             view = runs_view(experiment_id)
@@ -166,10 +166,10 @@ def quickstart(*, as_json: bool) -> int:
             print("Stopped. What is stored stays; `kitedash quickstart` goes on where this ended.", file=sys.stderr)
             return 130
     print_result(experiment_id, as_json=as_json)
-    for run in view.runs:
+    for run in view.current_runs:
         if run.status != "finished":
             print(f"{run.candidate_name} {run.status}: {one_line(run.error, 500)}", file=sys.stderr)
-    return 0 if any(run.status == "finished" for run in view.runs) else 1
+    return 0 if any(run.status == "finished" for run in view.current_runs) else 1
 
 
 def print_result(experiment_id: str, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from kitedash.domain.wording import minutes, time_range
 from kitedash.services.run_views import ExperimentItem, RunsView, RunView
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -78,6 +79,8 @@ def _run_row(run: RunView) -> tuple[str, ...]:
 def status_of(run: RunView) -> str:
     if run.cancelling:
         return "cancelling"
+    if run.retried_by:
+        return f"{run.status}, retried"
     return f"queued ({run.queue_position}. in {run.queue})" if run.queue_position else run.status
 
 
@@ -93,6 +96,13 @@ def time_taken(run: RunView) -> str:
     if run.started_at is None:
         return ""
     return duration((run.finished_at or datetime.now(UTC)) - run.started_at)
+
+
+def time_left(run: RunView) -> str:
+    """Until it ends, with its range; "" where nothing is known."""
+    if run.remaining is not None:
+        return time_range(run.remaining)
+    return f"at least {minutes(run.remaining_at_least)}" if run.remaining_at_least else ""
 
 
 def runs_text(view: RunsView) -> str:
@@ -115,6 +125,10 @@ def run_text(run: RunView, log_lines: int) -> str:
         ("worker", f"{run.worker}, attempt {run.attempts}" if run.worker else f"none yet (queue {run.queue})"),
         ("launched", local_time(run.created_at)),
         ("time", time_taken(run)),
+        ("left", time_left(run)),
+        ("retry of", run.retry_of or ""),
+        ("retried as", run.retried_by or ""),
+        *(("invalid", sentence) for sentence in run.invalid_levels),
     ]
     if run.facts is not None:
         facts += [
@@ -125,7 +139,7 @@ def run_text(run: RunView, log_lines: int) -> str:
             ),
             ("kernels", ", ".join(filter(None, (run.facts.linear_kernel, run.facts.attention_backend)))),
             ("note", run.facts.kernel_note),
-            ("command", "python " + one_line(" ".join(run.facts.argv), 2_000)),
+            ("command", one_line(" ".join(run.facts.argv), 2_000)),
         ]
     parts = ["\n".join(f"{name:<10}  {value}" for name, value in facts if value)]
     if run.stages:

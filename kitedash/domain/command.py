@@ -6,7 +6,8 @@ the same candidate on a CPU and on a GPU, differ in nothing but their own settin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 
 from kitedash.domain.engine_args import VLLM_QUANTIZATION
 from kitedash.domain.experiment import Candidate
@@ -65,3 +66,21 @@ def engine_environment(
     else:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(device_ids)
     return environment | candidate.environment
+
+
+def shell_line(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The command as one quoted line for a POSIX shell, environment first, broken before each flag. For people to copy:
+    KiteDash itself never goes through a shell. `argv` may or may not begin with the program."""
+    names_are_plain = all(name.isidentifier() and name.isascii() for name in environment)
+    prefix = [] if names_are_plain else ["env"]
+    for name, value in environment.items():
+        prefix.append(f"{name}={shlex.quote(value)}" if names_are_plain else shlex.quote(f"{name}={value}"))
+    words = list(argv) if argv and not argv[0].startswith("-") else ["python", *argv]
+    lines = [" ".join(part) for part in (prefix,) if part]
+    line: list[str] = []
+    for word in words:
+        if word.startswith("--") and line:
+            lines.append(" ".join(line))
+            line = []
+        line.append(shlex.quote(word))
+    return " \\\n  ".join([*lines, " ".join(line)])

@@ -34,6 +34,25 @@ class Verdict:
     smallest_loss: float | None
 
 
+@dataclass(frozen=True)
+class PairedChange:
+    """Two candidates item by item: what one gained and lost against the other.
+
+    `change` is (gained - lost) / n as a share of items with its 90 % interval: each end is a one-sided 95 % bound.
+    `doubtful`: items that the other did not answer and that were not passed either; they count in the lower end.
+    `differently`: items that were not asked in the same words of both; any at all leaves nothing to compare.
+    `design_effect` is None where the clusters are too few to tell.
+    """
+
+    change: Estimate
+    n: int
+    gained: int
+    lost: int
+    doubtful: int
+    differently: int
+    design_effect: float | None
+
+
 def pass_rate(answers: Sequence[Answer]) -> Estimate:
     """Share of items passed with Wilson's 95 % interval.
 
@@ -68,26 +87,35 @@ def verdict(candidate: Sequence[Answer], baseline: Sequence[Answer], *, margin: 
     """
     if not 0 < margin < 1:
         raise ValueError("margin must be between 0 and 1")
-    theirs = {answer.item_id: answer for answer in baseline}
-    ours = {answer.item_id: answer for answer in candidate}
-    ids = list(theirs) + [item_id for item_id in ours if item_id not in theirs]
-    if not ids:
+    found = paired_change(candidate, baseline)
+    if found.n == 0:
         return _nothing("Uninformative: there are no answers to compare.")
-    differ = sum(_asked_differently(ours.get(item_id), theirs.get(item_id)) for item_id in ids)
-    if differ:
+    if found.differently:
         return _nothing(
-            f"Uninformative: {differ} of {len(ids)} items were not asked in the same words of both candidates."
+            f"Uninformative: {found.differently} of {found.n} items were not asked in the same words of both "
+            "candidates."
         )
+    theirs = {answer.item_id for answer in baseline}
+    complete = [*baseline, *(replace(answer, passed=False) for answer in candidate if answer.item_id not in theirs)]
+    return _decide(found, pass_rate(complete), margin, chance)
+
+
+def paired_change(mine: Sequence[Answer], other: Sequence[Answer]) -> PairedChange:
+    """`mine` against `other`, item by item; both must be answers to the same version of one suite.
+
+    An item that mine has no answer to is not passed. One that the other has no answer to, or only an error, is never
+    gained; unless mine passed it, it counts as lost in the lower end and as unchanged in the upper one. So the two
+    directions mirror each other only where both answered everything.
+    """
+    theirs = {answer.item_id: answer for answer in other}
+    ours = {answer.item_id: answer for answer in mine}
+    ids = list(theirs) + [item_id for item_id in ours if item_id not in theirs]
+    differently = sum(_asked_differently(ours.get(item_id), theirs.get(item_id)) for item_id in ids)
+    if not ids or differently:
+        return PairedChange(Estimate(None), len(ids), 0, 0, 0, differently, None)
     changes = [_change(ours.get(item_id), theirs.get(item_id)) for item_id in ids]
     doubtful = sum(_in_doubt(ours.get(item_id), theirs.get(item_id)) for item_id in ids)
     clusters = [(theirs.get(item_id) or ours[item_id]).cluster for item_id in ids]
-    complete = [theirs.get(item_id) or replace(ours[item_id], passed=False) for item_id in ids]
-    return _decide(changes, doubtful, clusters, pass_rate(complete), margin, chance)
-
-
-def _decide(
-    changes: Sequence[int], doubtful: int, clusters: Sequence[str], baseline: Estimate, margin: float, chance: float
-) -> Verdict:
     n, gained, lost = len(changes), changes.count(1), changes.count(-1)
     known = design_effect([float(change) for change in changes], clusters)
     effect, k = known or 1.0, len(set(clusters))
@@ -101,6 +129,15 @@ def _decide(
         low, _ = paired.difference_interval(gained / effect, worst, n / effect, level=level, critical=critical)
     few = f"; {k} clusters are too few to allow for items that resemble each other" if known is None else ""
     change = Estimate((gained - lost) / n, low, high, n, "90 % interval: each end is a one-sided 95 % bound" + few)
+    return PairedChange(change, n, gained, lost, doubtful, 0, known)
+
+
+def _decide(found: PairedChange, baseline: Estimate, margin: float, chance: float) -> Verdict:
+    change, n, gained, lost, doubtful = found.change, found.n, found.gained, found.lost, found.doubtful
+    effect = found.design_effect or 1.0
+    assert change.low is not None
+    assert change.high is not None
+    low, high = change.low, change.high
     share = (gained + lost + doubtful) / n
     fewest = paired.fewest_items(margin)
     needed: int | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
+
+from kitedash.domain.run_time import Minutes
 
 UNKNOWN = "–"
 
@@ -32,6 +34,27 @@ def rate(value: float | None) -> str:
 
 def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{100 * share:.1f} %"
+
+
+def minutes(value: float) -> str:
+    """Whole minutes: "under 1 min", "12 min", "2 h 05 min"."""
+    whole = round(value)
+    if whole < 1:
+        return "under 1 min"
+    return f"{whole} min" if whole < 60 else f"{whole // 60} h {whole % 60:02d} min"
+
+
+def time_range(time: Minutes) -> str:
+    """The best guess with its range, rounded outward: "about 9 min (4 to 17 min)"."""
+    low, high = minutes(floor(time.low)), minutes(ceil(time.high))
+    if low == high:
+        return low
+    if time.low < 1:
+        low = "0"
+    elif (" h " in low) == (" h " in high):
+        low = low.removesuffix(" min")
+    middle = minutes(time.middle)
+    return f"{middle if middle.startswith('under') else f'about {middle}'} ({low} to {high})"
 
 
 def listed(parts: list[str] | tuple[str, ...]) -> str:

@@ -141,10 +141,13 @@ def _resolved(name: str, folder: Path, roots: Sequence[Path]) -> ResolvedModel:
     for path in folder.iterdir():
         if not _is_inside(path.resolve(), roots):
             raise InvalidInput("model", f"{path} is a link that leads out of the allowed roots")
-    served_name = re.sub(r"[^A-Za-z0-9._/-]", "-", name if HUB_ID.fullmatch(name) else Path(name).name)
-    return ResolvedModel(
-        name=name, path=folder, sha256=content_sha256(folder, cache_dir=roots[0]), served_name=served_name
-    )
+    sha256 = content_sha256(folder, cache_dir=roots[0])
+    return ResolvedModel(name=name, path=folder, sha256=sha256, served_name=served_name_of(name))
+
+
+def served_name_of(model: str) -> str:
+    """What requests call it: a hub id as it is, of a folder the last part."""
+    return re.sub(r"[^A-Za-z0-9._/-]", "-", model if HUB_ID.fullmatch(model) else Path(model).name)
 
 
 def _check_config(folder: Path) -> None:

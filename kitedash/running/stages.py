@@ -11,17 +11,13 @@ from typing import TypeVar
 from db import results, runs
 from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.results import BlockResult, LevelStatus
+from kitedash.domain.run_plan import LEAST_RATES, LOAD, OVERLOADED_BLOCKS, PREPARE, QUALITY, planned_blocks
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.load_stage import measure_block
 from kitedash.measuring.suite_stage import ask_suite
 from kitedash.running.context import RunContext
 
-PREPARE = "prepare"
-LOAD = "load"
-QUALITY = "quality"
-LEAST_RATES = 3  # of every candidate, so that it is a curve
-OVERLOADED_BLOCKS = 2  # an overloaded rate needs no more: what it has is no latency
 INVALID_BLOCKS = 3  # where so many in a row give no result, the reason is no accident
 Found = TypeVar("Found")
 
@@ -44,14 +40,9 @@ class Progress:
         self.say(note)
 
 
-def stage_names(spec: ExperimentSpec) -> tuple[str, ...]:
-    """In their order. One a suite, so that a lost worker costs at most one suite."""
-    return (PREPARE, LOAD, *(f"{QUALITY}:{suite.name}" for suite in spec.suites))
-
-
 def units(spec: ExperimentSpec, stage: str) -> int:
     """How many units a stage counts before it knows better."""
-    return len(spec.load.rates_per_s) * spec.load.blocks if stage == LOAD else 1
+    return planned_blocks(spec.load) if stage == LOAD else 1
 
 
 async def perform(run: RunContext, stage: str) -> None:

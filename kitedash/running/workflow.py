@@ -17,10 +17,11 @@ from dbos._error import DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 
 from db import runs
 from kitedash.domain.errors import EngineFailed, KiteDashError
+from kitedash.domain.run_plan import stage_names
 from kitedash.running import stops
 from kitedash.running.context import RunContext, WorkerContext, load_context, relative_log_path
 from kitedash.running.queue import WORKFLOW, is_cancelled
-from kitedash.running.stages import perform, stage_names, units
+from kitedash.running.stages import perform, units
 
 MOST_LOSSES = 3  # a run that has cost so many workers their life is given up
 STOPPED = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError, asyncio.CancelledError)

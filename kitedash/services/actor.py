@@ -24,3 +24,12 @@ def require(actor: Actor, role: Role, action: str) -> None:
     """Raises NotAllowed unless the actor's role is `role` or above. `action` completes "may not ..."."""
     if ROLES.index(actor.role) < ROLES.index(role):
         raise NotAllowed(f"{actor.name} is {actor.role} and may not {action}: that takes {role} or above.")
+
+
+def lacks(actor: Actor, role: Role, action: str) -> str:
+    """Why the actor may not do it, as the one sentence that `require` raises; "" where they may."""
+    try:
+        require(actor, role, action)
+    except NotAllowed as error:
+        return str(error)
+    return ""

@@ -37,7 +37,7 @@ def cancel_experiment(experiment_id: str, actor: Actor) -> Cancelled:
     require(actor, "engineer", "cancel runs")
     with sessions(settings().url)() as session:
         experiments.get(session, experiment_id)
-        of_it = runs.of_experiment(session, experiment_id)
+        of_it = runs.newest_of_experiment(session, experiment_id)
     # Last in the queue first: else stopping the running one would let the next begin.
     return _cancel([run.id for run in reversed(of_it)])
 

@@ -70,7 +70,8 @@ def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
     with sessions(settings().url)() as session:
         experiment = experiments.get(session, experiment_id)
         spec = experiments.spec_of(experiment)
-        all_runs = runs.of_experiment(session, experiment_id)
+        stored_runs = runs.of_experiment(session, experiment_id)
+        all_runs = runs.newest(stored_runs)
         run_ids = [run.id for run in all_runs]
         levels = stored.levels(session, run_ids)
         answers = stored.outcomes(session, run_ids)
@@ -101,7 +102,7 @@ def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
         spec=spec,
         candidates=candidates,
         runs_active=sum(not RunStatus(run.status).is_final for run in all_runs),
-        revision=f"{len(all_runs)}.{sum(run.revision for run in all_runs)}",
+        revision=f"{len(stored_runs)}.{sum(run.revision for run in stored_runs)}",
     )
 
 

@@ -1,15 +1,19 @@
-"""A view as JSON, for scripts: the same numbers that a page draws."""
+"""A view as JSON, and a table as CSV, for scripts and spreadsheets: the same numbers that a page draws."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
+
+from kitedash.domain.csv_cell import Cell, csv_cell
 
 
 def as_json(view: Any) -> str:
@@ -37,3 +41,14 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     return str(value)
+
+
+def as_csv(rows: Sequence[Mapping[str, Cell]]) -> str:
+    """One line a row under the names of the columns, which are those of the first row; "" without rows."""
+    if not rows:
+        return ""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows([csv_cell(row[name]) for name in rows[0]] for row in rows)
+    return text.getvalue()

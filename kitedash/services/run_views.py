@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kitedash.domain.results import ServerFacts
+from kitedash.domain.run_time import Minutes
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,14 @@ class RunView:
     facts: ServerFacts | None
     log_tail: str = ""
     cancelling: bool = False  # running, and told to stop
+    remaining: Minutes | None = None  # until it ends, of one that runs or waits; None where too little is known
+    remaining_at_least: float | None = None  # minutes: the known part where `remaining` is None
+    retry_of: str | None = None  # the run that this one replaces
+    retried_by: str | None = None  # the run that replaces this one: it counts no more
+    can_retry: bool = False
+    retry_refusal: str = ""  # why not, where it can't
+    invalid_levels: tuple[str, ...] = ()  # a sentence for each rate that gave no result
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,3 +82,8 @@ class RunsView:
     runs: tuple[RunView, ...]
     workers: tuple[WorkerView, ...]
     warnings: tuple[str, ...] = field(default=())  # such as: no worker alive serves queue gpu-2
+
+    @property
+    def current_runs(self) -> tuple[RunView, ...]:
+        """Those that count: without the ones that were retried."""
+        return tuple(run for run in self.runs if run.retried_by is None)

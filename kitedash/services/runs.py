@@ -7,11 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from db import experiments, runs, workers
+from db import evidence, experiments, runs, workers
 from db.engine import sessions
 from db.models import Experiment, Run, Stage, Worker
 from kitedash.domain.results import RunStatus
+from kitedash.domain.run_time import NOTHING, Minutes
+from kitedash.domain.wording import listed
 from kitedash.services.log_tail import tail
+from kitedash.services.retry_rule import invalid_levels, retry_refusal
+from kitedash.services.run_time import TimeLeft, open_runs
 from kitedash.services.run_views import ExperimentItem, RunsView, RunView, StageView, WorkerView
 from kitedash.settings import settings
 
@@ -60,6 +64,12 @@ def find_experiment(beginning: str) -> str:
         return experiments.find(session, beginning).id
 
 
+def newest_experiment() -> str | None:
+    """The id of what was launched last; None while nothing is stored."""
+    with sessions(settings().url)() as session:
+        return next((experiment.id for experiment in experiments.list_recent(session, 1)), None)
+
+
 def served_queues() -> frozenset[str]:
     """The queues that a live worker serves."""
     with sessions(settings().url)() as session:
@@ -81,8 +91,13 @@ def _item(experiment: Experiment, counts: Mapping[RunStatus, int]) -> Experiment
 def _run_views(
     session: Session, of_it: Sequence[Run], experiment: Experiment, *, with_log: bool = False
 ) -> tuple[RunView, ...]:
-    stages = runs.stages(session, [run.id for run in of_it])
+    run_ids = [run.id for run in of_it]
+    stages, levels = runs.stages(session, run_ids), evidence.levels(session, run_ids)
+    retried_by = runs.replacements(session, run_ids)
+    refusals = {run.id: retry_refusal(run, levels.get(run.id, ()), retried_by.get(run.id)) for run in of_it}
     places = runs.queue_positions(session) if any(run.status == RunStatus.QUEUED for run in of_it) else {}
+    is_open = any(not RunStatus(run.status).is_final for run in of_it)
+    left = open_runs(session, datetime.now(UTC)).left if is_open else {}
     return tuple(
         RunView(
             id=run.id,
@@ -103,9 +118,26 @@ def _run_views(
             facts=runs.facts_of(run),
             log_tail=tail(settings().data_dir, run.log_path, LOG_LINES) if with_log else "",
             cancelling=run.status == RunStatus.RUNNING and run.cancel_requested_at is not None,
+            remaining=_minutes(left.get(run.id)),
+            remaining_at_least=_at_least(left.get(run.id)),
+            retry_of=run.retry_of,
+            retried_by=retried_by.get(run.id),
+            can_retry=not refusals[run.id],
+            retry_refusal=refusals[run.id],
+            invalid_levels=invalid_levels(levels.get(run.id, ())),
+            repeat=run.repeat,
         )
         for run in of_it
     )
+
+
+def _minutes(left: TimeLeft | None) -> Minutes | None:
+    return left.span.minutes if left and left.span else None
+
+
+def _at_least(left: TimeLeft | None) -> float | None:
+    """What is known where the whole is not."""
+    return left.known.low / 60 if left and left.span is None and left.known != NOTHING else None
 
 
 def _stage(stage: Stage) -> StageView:
@@ -139,14 +171,15 @@ def _worker(worker: Worker, now: datetime) -> WorkerView:
 
 def _warnings(of_it: Sequence[Run], slots: Sequence[Worker], now: datetime) -> tuple[str, ...]:
     alive = {worker.slot: worker for worker in slots if _is_alive(worker, now)}
-    served = {worker.queue for worker in alive.values()}
+    served = sorted({worker.queue for worker in alive.values()})
     found = []
     for queue in dict.fromkeys(run.queue for run in of_it if run.status == RunStatus.QUEUED):
         if queue not in served:
             waiting = sum(run.status == RunStatus.QUEUED and run.queue == queue for run in of_it)
             found.append(
-                f"{waiting} run{' waits' if waiting == 1 else 's wait'} in queue {queue}, which no live worker serves: "
-                f"start one with: kitedash worker."
+                f"{waiting} run{' waits' if waiting == 1 else 's wait'} in queue {queue}, which no live worker serves "
+                f"({'those alive serve ' + listed(served) if served else 'none is alive'}): start one with: "
+                f"kitedash worker{_slots_of(queue)}."
             )
     for run in of_it:
         if run.status == RunStatus.RUNNING and run.worker not in alive:
@@ -155,3 +188,9 @@ def _warnings(of_it: Sequence[Run], slots: Sequence[Worker], now: datetime) -> t
                 f"{workers.MAX_HEARTBEAT_AGE_S:.0f} s: start that worker again to go on, or cancel the run."
             )
     return tuple(found)
+
+
+def _slots_of(queue: str) -> str:
+    """What to add to the command so that a slot serves this queue, such as " --slots 0,1"."""
+    gpus = queue.removeprefix("gpu-")
+    return f" --slots {','.join(map(str, range(int(gpus))))}" if gpus.isdecimal() and int(gpus) > 1 else ""

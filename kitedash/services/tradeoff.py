@@ -57,7 +57,7 @@ def assemble(
         targets=limits.targets,
         guardrails=limits.guardrails,
         candidates=tuple(views),
-        recommendation=recommend([_contender(view) for view in views]),
+        recommendation=recommend([contender(view) for view in views]),
         device_kind=kinds[0] if kinds else "",
         runs_active=evidence.runs_active,
         revision=evidence.revision,
@@ -201,7 +201,8 @@ def _settles(view: CandidateView, held: HeldRange, priced: Priced, limits: _Limi
     return tuple(part for part in parts if part)
 
 
-def _contender(view: CandidateView) -> Contender:
+def contender(view: CandidateView) -> Contender:
+    """The candidate as the rules of the recommendation and of the presets see it."""
     return Contender(
         name=view.name,
         measured=any(level.summary.status != LevelStatus.INVALID for level in view.levels),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,6 +21,7 @@ from kitedash.domain.errors import InvalidInput, NotAllowed, NotFound, Refused
 from kitedash.domain.experiment import Candidate, Workload
 from kitedash.running.queue import APPLICATION, serializer
 from kitedash.services import launch as launching
+from kitedash.services import launch_check
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.cancel import cancel_experiment, cancel_run
 from kitedash.services.launch import launch
@@ -26,6 +30,7 @@ from kitedash.settings import settings
 from tests.db.rows import a_spec
 
 pytestmark = pytest.mark.database
+ROOT = Path(__file__).resolve().parents[2]
 BF16 = {"name": "bf16", "engine_args": {"dtype": "bfloat16"}}
 THREE = (BF16, {"name": "float32"}, {"name": "fp8", "engine_args": {"quantization": "fp8"}})
 
@@ -34,7 +39,7 @@ THREE = (BF16, {"name": "float32"}, {"name": "fp8", "engine_args": {"quantizatio
 def configured(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
     monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(launching, "gpu_count", lambda: 0)  # these tests are about the queue, on whatever machine
+    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)  # these tests are about the queue, on whatever machine
     settings.cache_clear()
     yield
     settings.cache_clear()
@@ -132,6 +137,60 @@ def test_two_launches_at_once_make_one_experiment() -> None:
         thread.join()
     assert len(found) == 4
     assert len(set(found)) == 1
+    assert len(stored(sa.select(Run.id))) == 2
+
+
+def test_a_form_that_is_sent_twice_launches_once() -> None:
+    first = launch(a_spec(), LOCAL, launch_key="form-1")
+    assert launch(a_spec(), LOCAL, launch_key="form-1") == first
+    assert launch(a_spec(baseline="nobody"), LOCAL, launch_key="form-1") == first  # whatever came of it meanwhile
+    assert launch(a_spec(), LOCAL, launch_key="form-2") != first
+    assert launch(a_spec(), LOCAL) != launch(a_spec(), LOCAL)
+    assert len(stored(sa.select(Experiment.id))) == 4
+    with pytest.raises(InvalidInput, match="launch_key: must have 1 to 64 characters, not 65"):
+        launch(a_spec(), LOCAL, launch_key="k" * 65)
+    with pytest.raises(NotAllowed):
+        launch(a_spec(), Actor("ann", "viewer"), launch_key="form-1")
+
+
+def test_two_processes_that_launch_with_one_key_at_once_make_one_experiment() -> None:
+    sessions(settings().url)
+    code = """
+import sys
+from kitedash.services.actor import LOCAL
+from kitedash.services.launch import launch
+from tests.db.rows import a_spec
+print("ready", flush=True)
+sys.stdin.readline()
+print(launch(a_spec(), LOCAL, launch_key="form-1", device_kind="cpu"))
+"""
+    environment = {
+        **os.environ,
+        "KITEDASH_DATABASE_URL": settings().url,
+        "KITEDASH_DATA_DIR": str(settings().data_dir),
+    }
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = [process.communicate(timeout=60)[0].strip() for process in started]
+    assert [process.returncode for process in started] == [0, 0]
+    assert answers[0] == answers[1]
+    assert stored(sa.select(Experiment.id)) == [answers[0]]
     assert len(stored(sa.select(Run.id))) == 2
 
 

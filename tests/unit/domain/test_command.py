@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
-from kitedash.domain.command import engine_argv, engine_environment
+from kitedash.domain.command import engine_argv, engine_environment, shell_line
 from kitedash.domain.experiment import Candidate
 
 CANDIDATE = Candidate(
@@ -101,3 +103,16 @@ def test_no_key_in_either() -> None:
     for kind in ("cpu", "gpu"):
         assert not any("key" in one.lower() for one in argv(device_kind=kind))
         assert not any("KEY" in name for name in environment(device_kind=kind))
+
+
+def test_the_shell_line_is_what_was_run_when_a_shell_reads_it() -> None:
+    words = ["python", *argv(CANDIDATE.model_copy(update={"engine_args": {"chat-template": "a b'; $(rm x)\n"}}))]
+    line = shell_line(words, {"OMP_NUM_THREADS": "2", "ODD": "a b"})
+    read = shlex.split(line.replace("\\\n", ""))
+    assert read == ["OMP_NUM_THREADS=2", "ODD=a b", *words]
+    assert "ODD='a b'" in line
+
+
+def test_the_shell_line_names_the_program_once_and_takes_any_variable() -> None:
+    assert shell_line(["-m", "x", "--flag"], {}) == "python -m x \\\n  --flag"
+    assert shell_line(["python", "-m", "x"], {"A.B": "1 2"}) == "env 'A.B=1 2' \\\n  python -m x"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from kitedash.domain import paired
 from kitedash.domain.proportions import design_effect, wilson
-from kitedash.domain.quality import pass_rate, verdict
+from kitedash.domain.quality import paired_change, pass_rate, verdict
 from kitedash.domain.results import Answer
 
 
@@ -222,3 +223,21 @@ def test_simulation_agrees_with_the_exact_binomial_where_there_is_one() -> None:
     most = max(k for k in range(20) if stats.beta.ppf(0.95, k + 1, 100 - k) < 0.10)
     shares = _simulate(100, 0.04, 0.0, margin=0.10, seed=11)
     assert shares["pass"] == pytest.approx(stats.binom.cdf(most, 100, 0.04), abs=0.03)
+
+
+def test_the_paired_change_is_the_verdicts_and_needs_no_baseline() -> None:
+    ours, theirs = pair(60, 9, 4, 27)
+    found = paired_change(ours, theirs)
+    assert (found.gained, found.lost, found.n, found.doubtful, found.differently) == (9, 4, 100, 0, 0)
+    assert found.change == verdict(ours, theirs, margin=0.05, chance=0.1).change
+    assert (found.change.low, found.change.high) == pytest.approx(
+        paired.tango_interval(9, 4, 100, critical=1.6448536269514722)
+    )
+    back = paired_change(theirs, ours).change
+    assert (back.low, back.high) == pytest.approx((-found.change.high, -found.change.low))  # type: ignore[operator]
+
+
+def test_nothing_is_compared_that_was_asked_in_other_words() -> None:
+    found = paired_change(answers([1] * 5, prompt="a"), answers([1] * 5, prompt="b"))
+    assert (found.differently, found.n, found.change.value) == (5, 5, None)
+    assert paired_change([], []).n == 0

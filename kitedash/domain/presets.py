@@ -1,0 +1,116 @@
+"""Three ways to pick a candidate without reading every number: cheapest that meets, fastest, best quality.
+
+Each picks among the candidates that miss no target and fail no suite, and says whether that rests on established
+numbers. A preset highlights; it never hides the others and never changes the recommendation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kitedash.domain import wording
+from kitedash.domain.recommend import Contender, Recommendation
+
+PresetKey = Literal["cheapest", "fastest", "quality"]
+
+LABELS: Final[dict[PresetKey, str]] = {
+    "cheapest": "Cheapest that meets",
+    "fastest": "Fastest",
+    "quality": "Best quality",
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """`candidate` is None where none qualifies; `sentence` says which it picks and what that rests on, or why none."""
+
+    key: PresetKey
+    label: str
+    candidate: str | None
+    established: bool
+    sentence: str
+
+
+def presets(contenders: Sequence[Contender], recommendation: Recommendation) -> tuple[Preset, ...]:
+    """The three, in order. The cheapest is the recommendation's own pick, so that the two never disagree."""
+    able = [one for one in contenders if one.measured and one.rate_per_s is not None and not one.missed]
+    return (
+        _cheapest(able, contenders, recommendation),
+        _best("fastest", able, contenders, _ttft, lambda one: f"the lowest P90 TTFT, {_ttft_words(one)}"),
+        _best("quality", able, contenders, _failing, lambda one: f"the highest pass rate, {_share_words(one)}"),
+    )
+
+
+def _cheapest(able: Sequence[Contender], everyone: Sequence[Contender], recommendation: Recommendation) -> Preset:
+    picked = next((one for one in everyone if one.name == recommendation.candidate), None)
+    if picked is None:
+        return _none("cheapest", everyone)
+    if recommendation.established:
+        sentence = f"{picked.name}: the cheapest that meets all three targets and passes every suite; established."
+        return Preset("cheapest", LABELS["cheapest"], picked.name, True, sentence)
+    leads = "leads" if picked in able else "leads, though no measured rate of it is held"
+    sentence = f"{picked.name} {leads}, not established: {wording.listed(picked.open)}."
+    return Preset("cheapest", LABELS["cheapest"], picked.name, False, sentence)
+
+
+def _best(
+    key: PresetKey,
+    able: Sequence[Contender],
+    everyone: Sequence[Contender],
+    loss: Callable[[Contender], float],
+    words: Callable[[Contender], str],
+) -> Preset:
+    """The least `loss`; of equal ones an established one, then the cheaper, then the earlier."""
+    known = [one for one in able if loss(one) != float("inf")]
+    if not known:
+        return _none(key, everyone)
+    best = min(known, key=lambda one: (loss(one), not one.is_established, _cost(one)))
+    tied = [one.name for one in known if loss(one) == loss(best) and one is not best]
+    among = f"{words(best)}, of the {len(known)} that miss nothing"
+    if len(known) == 1:
+        among = f"{words(best)}, and the only one that misses nothing"
+    tie = f" (as {wording.listed(tied)}; the cheaper one first)" if tied else ""
+    rests = (
+        "it meets every target and passes every suite."
+        if best.is_established
+        else f"not established: {wording.listed(best.open)}."
+    )
+    return Preset(key, LABELS[key], best.name, best.is_established, f"{best.name}: {among}{tie}; {rests}")
+
+
+def _none(key: PresetKey, everyone: Sequence[Contender]) -> Preset:
+    if not any(one.measured for one in everyone):
+        sentence = "No candidate has been measured yet."
+    else:
+        sentence = "None qualifies: every measured candidate misses a target, fails a suite or lacks this number."
+    return Preset(key, LABELS[key], None, False, sentence)
+
+
+def _ttft(one: Contender) -> float:
+    return _or_worst(one.ttft_p90_ms.value if one.ttft_p90_ms is not None else None)
+
+
+def _cost(one: Contender) -> float:
+    return _or_worst(one.deployed_usd.value if one.deployed_usd is not None else None)
+
+
+def _failing(one: Contender) -> float:
+    """Share of items that do not pass: less is better, as for the other two numbers."""
+    passing = one.pass_rate.value if one.pass_rate is not None else None
+    return _or_worst(None if passing is None else -passing)
+
+
+def _or_worst(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _ttft_words(one: Contender) -> str:
+    assert one.ttft_p90_ms is not None
+    return f"{wording.milliseconds(one.ttft_p90_ms.value)} at {wording.rate(one.rate_per_s)}"
+
+
+def _share_words(one: Contender) -> str:
+    assert one.pass_rate is not None
+    return wording.percent(one.pass_rate.value)
