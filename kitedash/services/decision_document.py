@@ -1,0 +1,211 @@
+"""A decision's document, gathered from what is stored: the numbers that the trade-off shows, and their provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from db import experiments, runs
+from kitedash import __version__
+from kitedash.domain import decision
+from kitedash.domain.decision import DraftContent
+from kitedash.domain.decision_document import FORMAT, Document, ExperimentPart, Option
+from kitedash.domain.experiment import Targets
+from kitedash.domain.results import LevelStatus, RunStatus
+from kitedash.services import decision_parts as parts
+from kitedash.services.compare import ComparisonView, against_front
+from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, experiment_evidence
+from kitedash.services.evidence_hashes import experiment_spec, run_hashes
+from kitedash.services.pricing import Prices
+from kitedash.services.table import CPU_SENTENCE
+from kitedash.services.tradeoff import assemble
+from kitedash.services.views import CandidateView, TradeoffView
+
+Numbers = tuple[float, float, float]  # P90 TTFT, deployed cost, pass rate
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a document is made from: read once, so that all of it speaks of the same moment."""
+
+    evidence: ExperimentEvidence
+    view: TradeoffView
+    prices: Prices
+    hashes: Mapping[str, str]  # run -> hash of its evidence; of the runs that have ended
+    experiment: ExperimentPart
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What accepting adds to the document: none of it is known of a draft."""
+
+    number: int
+    at: datetime
+    by: str
+    previous_sha256: str
+
+
+def gather(session: Session, experiment_id: str, targets: Targets) -> Gathered:
+    """Raises NotFound. What a run that goes on has stored is left out of the evidence: it is going to change."""
+    evidence, prices = experiment_evidence(experiment_id), Prices()
+    ended = {run.id for run in runs.of_experiment(session, experiment_id) if RunStatus(run.status).is_final}
+    run_ids = [run_id for candidate in evidence.candidates for run_id in candidate.run_ids if run_id in ended]
+    return Gathered(
+        evidence=evidence,
+        view=assemble(evidence, prices, targets=targets),
+        prices=prices,
+        hashes=run_hashes(session, run_ids),
+        experiment=experiment_part(session, experiment_id),
+    )
+
+
+def experiment_part(session: Session, experiment_id: str) -> ExperimentPart:
+    """The experiment as it was launched. Raises NotFound."""
+    row = experiments.get(session, experiment_id)
+    spec_json, spec_sha256 = experiment_spec(session, experiment_id)
+    return ExperimentPart(
+        id=row.id,
+        name=row.name,
+        description=str(row.spec.get("description", "")),
+        launched_at=row.created_at,
+        launched_by=row.created_by,
+        spec_sha256=spec_sha256,
+        spec_json=spec_json,
+    )
+
+
+def document(
+    gathered: Gathered,
+    chosen: str,
+    content: DraftContent,
+    *,
+    supersedes: int | None,
+    accepted: Acceptance | None = None,
+) -> Document:
+    """The whole document; without `accepted` it is marked as a draft."""
+    view, spec = gathered.view, gathered.view.spec
+    against = {one.other: one for one in against_front(gathered.evidence, view, chosen)}
+    front = [
+        (one.name, numbers) for one in view.candidates if one.on_front and (numbers := three_numbers(one)) is not None
+    ]
+    recommended = view.recommendation
+    return Document(
+        format=FORMAT,
+        kitedash_version=__version__,
+        number=accepted.number if accepted is not None else None,
+        title=content.title,
+        status="accepted" if accepted is not None else "draft",
+        accepted_at=accepted.at if accepted is not None else None,
+        accepted_by=accepted.by if accepted is not None else "",
+        deciders=content.deciders,
+        consulted=content.consulted,
+        supersedes=supersedes,
+        previous_sha256=accepted.previous_sha256 if accepted is not None else "",
+        experiment=gathered.experiment,
+        baseline=spec.baseline,
+        device_kind=view.device_kind,
+        targets=decision.targets_part(spec.targets, view.targets),
+        guardrails=view.guardrails,
+        workload=decision.workload_part(spec.workload),
+        load=spec.load,
+        recommendation=decision.recommendation_part(
+            recommended.kind.value, recommended.candidate, recommended.sentence, recommended.settles, chosen
+        ),
+        chosen=chosen,
+        why=content.why,
+        consequences=content.consequences,
+        look_again=content.look_again,
+        options=tuple(
+            _option(found, stored, gathered, chosen, content, against.get(found.name), front)
+            for found, stored in zip(view.candidates, gathered.evidence.candidates, strict=True)
+        ),
+        notes=_notes(view),
+        evidence_revision=view.revision,
+    )
+
+
+def three_numbers(view: CandidateView) -> Numbers | None:
+    """What the front compares; None where one of them is missing."""
+    if view.point is None or view.cost is None or view.pass_rate is None:
+        return None
+    found = (view.point.summary.ttft_p90_ms.value, view.cost.deployed_usd.value, view.pass_rate.value)
+    ttft, usd, share = found
+    return None if ttft is None or usd is None or share is None else (ttft, usd, share)
+
+
+def is_measured(view: CandidateView) -> bool:
+    """Whether any load level of it is valid."""
+    return any(level.summary.status != LevelStatus.INVALID for level in view.levels)
+
+
+def _option(
+    view: CandidateView,
+    stored: CandidateEvidence,
+    gathered: Gathered,
+    chosen: str,
+    content: DraftContent,
+    against: ComparisonView | None,
+    front: Sequence[tuple[str, Numbers]],
+) -> Option:
+    role = decision.role_of(view.name, chosen, on_front=view.on_front, is_baseline=view.is_baseline)
+    return Option(
+        name=view.name,
+        role=role,
+        is_baseline=view.is_baseline,
+        on_front=view.on_front,
+        front_probability=view.front_probability,
+        reason="" if role == "chosen" else content.rejected.get(view.name, ""),
+        product_reason="" if view.on_front else _product_reason(view, front),
+        run_status=view.run_status,
+        error=view.error,
+        statuses=parts.statuses(view),
+        numbers=parts.numbers(view),
+        levels=tuple(parts.level(level) for level in view.levels),
+        suites=tuple(parts.suite(suite) for suite in view.suites),
+        gives_up=tuple(parts.difference(one) for one in against.differences) if against is not None else (),
+        items=tuple(parts.items(suite) for suite in against.suites) if against is not None else (),
+        settings=parts.settings(stored.candidate),
+        server=parts.server(view.facts) if view.facts is not None else None,
+        price=parts.price(gathered.prices.of(view.facts, view.devices)),
+        evidence=parts.run_evidence(stored.run_ids, gathered.hashes),
+        settles=view.settles,
+        notes=view.notes,
+    )
+
+
+def _product_reason(view: CandidateView, front: Sequence[tuple[str, Numbers]]) -> str:
+    mine = three_numbers(view)
+    return decision.product_reason(
+        view.name,
+        run_status=view.run_status,
+        error=view.error,
+        measured=is_measured(view),
+        held=view.point is not None,
+        statuses=parts.statuses(view),
+        failed_suites=[suite.name for suite in view.suites if suite.verdict == "fail"],
+        dominated_by=decision.dominating(mine, front) if mine is not None else (),
+        incomplete=_incomplete(view),
+    )
+
+
+def _incomplete(view: CandidateView) -> str:
+    if view.pass_rate is None:
+        return "It has no pass rate, so it could not be compared in all three numbers."
+    if view.cost is None:
+        return "Its device has no price, so it could not be compared in all three numbers."
+    return "It did not answer the same version of the repository suite as the baseline, so it was not compared."
+
+
+def _notes(view: TradeoffView) -> tuple[str, ...]:
+    notes = list(view.notes)
+    if view.device_kind == "cpu":
+        notes.append(CPU_SENTENCE)
+    if view.runs_active:
+        count = "1 run" if view.runs_active == 1 else f"{view.runs_active} runs"
+        notes.append(
+            f"{count} of the experiment had not ended when this was decided: what they store is no evidence of it."
+        )
+    return tuple(notes)
