@@ -18,6 +18,7 @@ from kitedash.domain.sentences import shown
 
 MAX_CHARACTERS = 256_000
 MAX_DEPTH = 20
+MAX_VALUES = 20_000  # ten times what 64 written-out candidates hold; half a second of a slow processor
 
 _RESOLVERS: tuple[tuple[str, str, str], ...] = (
     ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -38,6 +39,7 @@ class _Refused(yaml.MarkedYAMLError):  # type: ignore[misc]  # PyYAML comes with
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
     depth = 0
+    values = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
@@ -45,6 +47,9 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             raise _Refused(None, None, "an alias (*name) is not accepted; write the value out", event.start_mark)
         if getattr(event, "tag", None) is not None:
             raise _Refused(None, None, "a tag (!...) is not accepted; write a plain value", event.start_mark)
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise _Refused(None, None, f"there are more than {MAX_VALUES:,} values", event.start_mark)
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _Refused(None, None, f"nesting is deeper than {MAX_DEPTH} levels", event.start_mark)

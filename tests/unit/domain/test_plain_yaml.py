@@ -77,6 +77,15 @@ def test_deep_nesting_is_refused() -> None:
         plain_yaml.load("[" * 5_000)
 
 
+@pytest.mark.parametrize(
+    "text", ["a: [" + "1," * 120_000 + "]", "a: {" + ",".join(f"k{i}: 1" for i in range(15_000)) + "}"]
+)
+def test_more_values_than_an_experiment_can_have_are_refused_before_all_are_read(text: str) -> None:
+    """Within the limit of characters: what takes time is the number of values, some 25,000 of them a second."""
+    with pytest.raises(InvalidInput, match=r"line 1, column \d+: there are more than 20,000 values"):
+        plain_yaml.load(text)
+
+
 def test_a_number_of_many_digits_is_refused() -> None:
     with pytest.raises(InvalidInput, match="a number has too many digits"):
         plain_yaml.load("key: " + "9" * 5_000)

@@ -1,0 +1,57 @@
+"""What differs between two experiments, field by field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kitedash.domain.experiment_file import parse_experiment
+from kitedash.domain.experiment_form import data_of, form_of
+from kitedash.domain.form_checks import check
+from kitedash.domain.form_fields import ExperimentForm, with_copy, with_value, without
+from kitedash.domain.spec_changes import Change, spec_changes
+
+FOLDER = Path(__file__).resolve().parents[3] / "experiments"
+BEFORE = parse_experiment((FOLDER / "quickstart.yaml").read_text(encoding="utf-8"))
+FORM = form_of(BEFORE)
+
+
+def changes(form: ExperimentForm) -> tuple[Change, ...]:
+    spec = check(form).spec
+    assert spec is not None
+    return spec_changes(BEFORE, spec)
+
+
+def test_equal_experiments_differ_in_nothing() -> None:
+    assert changes(FORM) == ()
+    assert data_of(FORM)["workload"]["users"] == 10_000
+
+
+def test_one_change_of_a_field_is_one_row() -> None:
+    assert changes(with_value(FORM, "workload.users", "20000")) == (Change("workload.users", "10000", "20000"),)
+    assert changes(with_value(FORM, "targets.pass_rate", "60")) == (Change("targets.pass_rate", "0.5", "0.6"),)
+    assert changes(with_value(FORM, "load.rates_per_s", "1, 3, 9")) == (
+        Change("load.rates_per_s", "1.0, 3.0, 8.0", "1.0, 3.0, 9.0"),
+    )
+    assert changes(with_value(FORM, "suites[0].margin", "3")) == (Change("suites.kitedash_repo", "0.05", "0.03"),)
+
+
+def test_a_candidate_s_arguments_are_told_one_by_one() -> None:
+    form = with_value(with_value(FORM, "candidates[4].max_num_seqs", "4"), "candidates[1].further", "seed=7")
+    assert changes(form) == (
+        Change("float32: engine_args.seed", "", "7"),
+        Change("bf16 batch limit 2: engine_args.max-num-seqs", "2", "4"),
+    )
+
+
+def test_a_new_candidate_is_one_row_with_all_it_holds() -> None:
+    form = with_value(with_copy(FORM, 2), "candidates[3].max_num_seqs", "8")
+    assert changes(form) == (Change("candidate int8 2", "", "quantization=int8, max-num-seqs=8"),)
+
+
+def test_one_that_is_gone_is_told_too() -> None:
+    assert changes(without(FORM, 5)) == (Change("candidate fp8", "quantization=fp8", ""),)
+
+
+def test_types_differ() -> None:
+    text = with_value(FORM, "engine_args.max-model-len", "2048")
+    assert changes(text) == (Change("engine_args.max-model-len", "1024", "2048"),)
