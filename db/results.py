@@ -5,7 +5,7 @@ Functions take a session and commit nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -54,23 +54,46 @@ def blocks(session: Session, run_id: str, *, rate_per_s: float | None = None) ->
     rows = session.scalars(
         query.order_by(LoadBlock.rate_per_s, LoadBlock.block), execution_options={"populate_existing": True}
     )
-    return [
-        BlockResult(
-            rate_per_s=row.rate_per_s,
-            block=row.block,
-            seed=row.seed,
-            status=LevelStatus(row.status),
-            reason=row.reason,
-            checks=encoding.checks(row.checks),
-            n_requests=row.n_requests,
-            n_failed=row.n_failed,
-            duration_s=row.duration_s,
-            schedule_sha256=row.schedule_sha256,
-            requests_blob=row.requests_blob,
-            server_counters=encoding.numbers(row.server_counters),
-        )
-        for row in rows
-    ]
+    return [_block_of(row, row.requests_blob) for row in rows]
+
+
+def block_heads(session: Session, run_id: str) -> list[BlockResult]:
+    """The blocks of a run as `blocks` gives them, but with an empty `requests_blob`: no blob is read."""
+    query = sa.select(LoadBlock).where(LoadBlock.run_id == run_id).order_by(LoadBlock.rate_per_s, LoadBlock.block)
+    return [_block_of(row, b"") for row in session.scalars(query, execution_options={"populate_existing": True})]
+
+
+def each_block(session: Session, run_id: str) -> Iterator[BlockResult]:
+    """The blocks as `blocks` gives them, read one after the other: for exports larger than memory should hold."""
+    for rate_per_s, block in sorted(stored_blocks(session, run_id)):
+        row = session.get(LoadBlock, (run_id, rate_per_s, block), options=[undefer(LoadBlock.requests_blob)])
+        if row is not None:
+            yield _block_of(row, row.requests_blob)
+            session.expunge(row)
+
+
+def blocks_version(session: Session, run_id: str) -> str:
+    """Changes with every block that is stored for the run: a cache key of what is worked out from its requests."""
+    query = sa.select(sa.func.count(), sa.func.max(LoadBlock.stored_at)).where(LoadBlock.run_id == run_id)
+    count, latest = session.execute(query).one()
+    return f"{count}.{latest or ''}"
+
+
+def _block_of(row: LoadBlock, requests_blob: bytes) -> BlockResult:
+    return BlockResult(
+        rate_per_s=row.rate_per_s,
+        block=row.block,
+        seed=row.seed,
+        status=LevelStatus(row.status),
+        reason=row.reason,
+        checks=encoding.checks(row.checks),
+        n_requests=row.n_requests,
+        n_failed=row.n_failed,
+        duration_s=row.duration_s,
+        schedule_sha256=row.schedule_sha256,
+        requests_blob=requests_blob,
+        server_counters=encoding.numbers(row.server_counters),
+    )
 
 
 def stored_blocks(session: Session, run_id: str) -> set[tuple[float, int]]:
@@ -151,6 +174,12 @@ def answers(session: Session, run_id: str, suite: str) -> list[Answer]:
     query = sa.select(AnswerRow).where(AnswerRow.run_id == run_id, AnswerRow.suite == suite)
     rows = session.scalars(query.order_by(AnswerRow.item_id), execution_options={"populate_existing": True})
     return [Answer(**{field.name: getattr(row, field.name) for field in fields(Answer)}) for row in rows]
+
+
+def answer(session: Session, run_id: str, suite: str, item_id: str) -> Answer | None:
+    """What the run answered to one item; None where it did not."""
+    row = session.get(AnswerRow, (run_id, suite, item_id), populate_existing=True)
+    return None if row is None else Answer(**{field.name: getattr(row, field.name) for field in fields(Answer)})
 
 
 def suite_result(session: Session, run_id: str, suite: str) -> SuiteResult:

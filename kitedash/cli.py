@@ -1,6 +1,7 @@
 """The command line: `kitedash COMMAND`. The same services as the dashboard's; what is wrong is one sentence.
 
-Exit status: 0 done, 1 no run finished (quickstart), 2 refused or impossible, with the sentence on standard error.
+Exit status: 0 done, 1 no run finished (quickstart) or a record was changed (records verify), 2 refused or impossible,
+with the sentence on standard error.
 What a command needs is imported in it, so that `kitedash runs` answers at once.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kitedash import __version__
+from kitedash import __version__, cli_export, cli_records
 from kitedash.domain.errors import InvalidInput, KiteDashError
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(cli_records.app, name="records")
+app.command()(cli_export.export)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 
 
@@ -202,6 +205,23 @@ def cancel(
     for run_ids, what in said:
         for run_id in run_ids:
             typer.echo(f"{run_id} {what}")
+
+
+@app.command()
+def retry(
+    run: Annotated[str, typer.Argument(help="The id of a run that came to nothing, or the beginning of it.")],
+    as_json: Json = False,
+) -> None:
+    """Queue a run again that failed, was cancelled or has rates without a valid result; it replaces the old one."""
+    from kitedash.services.actor import LOCAL
+    from kitedash.services.retry import retry_run
+    from kitedash.services.runs import find_run, run_view
+
+    view = run_view(retry_run(find_run(run), LOCAL))
+    if as_json:
+        _print_json(view)
+        return
+    typer.echo(f"{view.id} queued: {view.candidate_name}, in the place of {view.retry_of}")
 
 
 @app.command()

@@ -31,7 +31,7 @@ def summarize_level(blocks: Sequence[BlockResult], warm_up_s: float) -> LevelSum
     status, reason = _status(blocks, valid, frames, warm_up_s)
     running = [block.server_counters["running_max"] for block in valid if "running_max" in block.server_counters]
     return summarize(
-        [_sample(frame, block.duration_s, warm_up_s) for frame, block in zip(frames, valid, strict=True)],
+        [sample(frame, block.duration_s, warm_up_s) for frame, block in zip(frames, valid, strict=True)],
         rate_per_s=rates.pop(),
         status=status,
         reason=reason,
@@ -69,8 +69,9 @@ def _growth(frame: pd.DataFrame, duration_s: float, warm_up_s: float) -> Growth 
     )
 
 
-def _sample(frame: pd.DataFrame, duration_s: float, warm_up_s: float) -> BlockSample:
-    """Requests due in the warm-up are cut, whenever they ended; those that ended in the drain stay."""
+def sample(frame: pd.DataFrame, duration_s: float, warm_up_s: float) -> BlockSample:
+    """The requests of a block (as `decode` gives them) that count: those due in the warm-up are cut, whenever they
+    ended; those that ended in the drain stay."""
     kept = frame[frame["due_s"] >= warm_up_s]
     failed = kept["error"].to_numpy(object) != ""
 

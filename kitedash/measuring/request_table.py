@@ -62,8 +62,13 @@ def encode(records: Sequence[Mapping[str, Any]]) -> bytes:
 
 def decode(blob: bytes) -> pd.DataFrame:
     """The columns of COLUMNS; null numbers are NaN. Raises ValueError on a blob of another format."""
+    frame: pd.DataFrame = decode_table(blob).to_pandas()
+    return frame
+
+
+def decode_table(blob: bytes) -> pa.Table:
+    """The columns of COLUMNS with their types, null where nothing was said. Raises ValueError as `decode` does."""
     table = pq.read_table(io.BytesIO(blob))
     if (table.schema.metadata or {}).get(b"kitedash.requests") != FORMAT:
         raise ValueError("not a block's requests in a format that this version reads")
-    frame: pd.DataFrame = table.select(NAMES).to_pandas()
-    return frame
+    return table.select(NAMES)

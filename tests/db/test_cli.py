@@ -18,7 +18,7 @@ from db import runs
 from db.engine import dispose_engines, sessions
 from kitedash.cli import app
 from kitedash.domain.experiment_file import to_yaml
-from kitedash.services import launch as launching
+from kitedash.services import launch_check
 from kitedash.settings import settings
 from tests.db.rows import a_spec
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("KITEDASH_DATABASE_URL", raising=False)
-    monkeypatch.setattr(launching, "gpu_count", lambda: 0)
+    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
     settings.cache_clear()
     yield tmp_path / "data"
     settings.cache_clear()

@@ -1,0 +1,164 @@
+"""What a run's page shows: one run of a candidate with what it measured and answered, and what that counts for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from db import changes, results, runs
+from db import evidence as stored
+from db.engine import sessions
+from kitedash.domain.errors import NotFound
+from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.latency import is_held
+from kitedash.domain.results import BlockResult, LevelSummary
+from kitedash.services.answers import SuiteAnswers, suite_answers
+from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence, experiment_evidence
+from kitedash.services.limits import AskedLimits
+from kitedash.services.pricing import Prices
+from kitedash.services.quality_views import suite_views
+from kitedash.services.runs import run_view, runs_view
+from kitedash.services.tradeoff import assemble
+from kitedash.services.views import CandidateView, LevelPoint, RunView, SuiteView, TradeoffView
+from kitedash.settings import settings
+
+_INTEREST = {"finished": 0, "running": 1}  # what one most likely came for, where no run is named
+
+
+@dataclass(frozen=True)
+class RunDetail:
+    """`view` and `candidate` are the experiment's, over all repeats that count; `counts` says whether this run is one
+    of them. `levels`, `blocks` and `suites` are this run's own. The blocks come without their requests, for which
+    `blocks_version` is a cache key. `answers` is None unless a suite was asked for that the run has answered."""
+
+    run: RunView
+    runs: tuple[RunView, ...]  # all of the experiment
+    settings: Candidate  # as it is, or is to be, started
+    view: TradeoffView
+    candidate: CandidateView
+    counts: bool
+    levels: tuple[LevelPoint, ...]
+    blocks: tuple[BlockResult, ...]
+    blocks_version: str
+    suites: tuple[SuiteView, ...]
+    answers: SuiteAnswers | None
+    token: str = ""  # of `change_token`, from before all of this was read
+
+    @property
+    def spec(self) -> ExperimentSpec:
+        return self.view.spec
+
+
+def page(
+    run_id: str | None,
+    experiment_id: str | None = None,
+    *,
+    limits: AskedLimits | None = None,
+    suite: str | None = None,
+    item_id: str | None = None,
+    with_answers: bool = False,
+) -> RunDetail | None:
+    """The run that is named, else one of the experiment's (by default the newest's). None while there is none.
+
+    `suite` falls back to the first that the run has answered.
+    Raises NotFound for a run, or without one for an experiment, that is not stored.
+    """
+    chosen = run_id or _choose(experiment_id)
+    if chosen is None:
+        return None
+    token = change_token(_experiment_of(chosen))
+    run = run_view(chosen)
+    evidence = experiment_evidence(run.experiment_id)
+    spec = evidence.spec
+    asked = (limits if experiment_id in (None, run.experiment_id) else None) or AskedLimits()
+    view = assemble(evidence, Prices(), targets=asked.targets(spec), guardrails=asked.guardrails(spec))
+    candidate = _named(view.candidates, run.candidate_name)
+    mine = next(found for found in evidence.candidates if found.candidate.name == candidate.name)
+    baseline = next((found for found in evidence.candidates if found.is_baseline), None)
+    with sessions(settings().url)() as session:
+        own = _own_suites(session, chosen)
+        answers = None
+        if with_answers and own:
+            answers = suite_answers(
+                session,
+                chosen,
+                suite if suite in own else _first_of(spec, own),
+                baseline_run_ids=() if run.is_baseline or baseline is None else baseline.run_ids,
+                item_id=item_id,
+            )
+        return RunDetail(
+            run=run,
+            runs=runs_view(run.experiment_id).runs,
+            settings=runs.candidate_of(runs.get(session, chosen)),
+            view=view,
+            candidate=candidate,
+            counts=chosen in candidate.run_ids,
+            levels=tuple(_level(level, view) for level in results.levels(session, chosen)),
+            blocks=tuple(results.block_heads(session, chosen)),
+            blocks_version=results.blocks_version(session, chosen),
+            suites=_suites(mine, own, baseline, evidence),
+            answers=answers,
+            token=token,
+        )
+
+
+def change_token(experiment_id: str) -> str:
+    """Changes when the page should be drawn anew: one small query."""
+    with sessions(settings().url)() as session:
+        return changes.token(session, experiment_id)
+
+
+def _experiment_of(run_id: str) -> str:
+    with sessions(settings().url)() as session:
+        return runs.get(session, run_id).experiment_id
+
+
+def _choose(experiment_id: str | None) -> str | None:
+    found = runs_view(experiment_id).runs
+    return min(found, key=lambda run: _INTEREST.get(run.status, 2)).id if found else None
+
+
+def _named(candidates: Sequence[CandidateView], name: str) -> CandidateView:
+    found = next((candidate for candidate in candidates if candidate.name == name), None)
+    if found is None:
+        raise NotFound(f"The experiment has no candidate {name!r} any more.")
+    return found
+
+
+def _level(summary: LevelSummary, view: TradeoffView) -> LevelPoint:
+    held, reason = is_held(summary, view.targets, view.guardrails)
+    return LevelPoint(summary, held, reason, cost_usd=None)
+
+
+def _own_suites(session: Session, run_id: str) -> dict[str, SuiteEvidence]:
+    answers = stored.outcomes(session, [run_id])
+    return {
+        row.name: SuiteEvidence(
+            name=row.name,
+            role=row.role,
+            version=row.version,
+            chance=row.chance,
+            n_items=row.n_items,
+            n_passed=row.n_passed,
+            n_truncated=row.n_truncated,
+            n_failed=row.n_failed,
+            answers=tuple(answers.get((run_id, row.name), ())),
+        )
+        for row in results.suites(session, run_id)
+    }
+
+
+def _first_of(spec: ExperimentSpec, own: dict[str, SuiteEvidence]) -> str:
+    return next((choice.name for choice in spec.suites if choice.name in own), next(iter(own)))
+
+
+def _suites(
+    mine: CandidateEvidence,
+    own: dict[str, SuiteEvidence],
+    baseline: CandidateEvidence | None,
+    evidence: ExperimentEvidence,
+) -> tuple[SuiteView, ...]:
+    """As in the trade-off, but with this run's answers, where the trade-off has those of the candidate's first run."""
+    return suite_views(replace(mine, suites=own), baseline, evidence.spec)
