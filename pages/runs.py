@@ -1,4 +1,4 @@
-"""Runs: what is queued, running, finished or failed, stage by stage."""
+"""Runs: what is queued, running, finished or failed, stage by stage, and what can be done about it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from kitedash.domain.errors import KiteDashError, NotFound
 from kitedash.services import runs_page
 from kitedash.services.runs_page import RunsPage
 from kitedash.ui import address, guard
-from kitedash.ui.components import experiment, runs
+from kitedash.ui.components import experiment, run_actions, runs
 from kitedash.ui.escape import markdown
 
 PAGE = "runs"
-guard.enter("viewer")
+ACTIVE_S, IDLE_S = 2, 10  # how often the page is drawn anew, and whether it should be is asked
+actor = guard.enter("viewer")
 
 
 def draw() -> None:
@@ -27,25 +28,37 @@ def draw() -> None:
     except KiteDashError as error:
         st.error(markdown(str(error)), icon=":material/error:")
         return
-    view = page.view
-    address.set_polling(PAGE, any(run.status in runs.ACTIVE for run in view.runs))
-    if view.experiment_id is None:
+    address.set_polling(PAGE, any(run.status in runs.ACTIVE for run in page.view.runs))
+    if page.view.experiment_id is None:
         experiment.nothing_stored()
     else:
-        address.pick(address.EXPERIMENT, view.experiment_id)
-        experiment.picker(view.experiments, view.experiment_id)
-        runs.banners(view)
+        address.pick(address.EXPERIMENT, page.view.experiment_id)
+        experiment.picker(page.view.experiments, page.view.experiment_id)
+        runs.banners(page)
         show(page)
+    if not address.polling(PAGE):
+        st.fragment(look_again, run_every=IDLE_S)(page.view.experiment_id, page.token)
 
 
 def show(page: RunsPage) -> None:
     now = datetime.now(UTC)
-    runs.summary(page.view.runs)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        runs.summary(page.view.runs)
+        run_actions.of_experiment(actor, page.view)
+    said = runs.troubles(page.view.runs)
     if page.chosen is not None:
         runs.run_table(page.view.runs, now)
-        runs.chooser(page.view.runs, page.chosen)
-        runs.details(page.chosen, now)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            runs.chooser(page.view.runs, page.chosen)
+            run_actions.of_run(actor, page.chosen)
+        run_actions.refusals(page.chosen.id, page.chosen.experiment_id)
+        runs.details(page.chosen, now, said)
     runs.workers(page.view.workers, now)
 
 
-st.fragment(draw, run_every=2 if address.polling(PAGE) else None)()
+def look_again(experiment_id: str | None, token: str) -> None:
+    if runs_page.change_token(experiment_id) != token:
+        st.rerun()
+
+
+st.fragment(draw, run_every=ACTIVE_S if address.polling(PAGE) else None)()

@@ -6,24 +6,37 @@ import streamlit as st
 
 from kitedash.domain.errors import KiteDashError, NotFound
 from kitedash.services import tradeoff_page
+from kitedash.services.tradeoff_page import TradeoffPage
 from kitedash.services.views import TradeoffView
-from kitedash.ui import address, guard
-from kitedash.ui.components import candidates, chart, experiment, targets, verdict
+from kitedash.ui import address, guard, picks
+from kitedash.ui.components import (
+    candidates,
+    chart,
+    comparison,
+    experiment,
+    export,
+    filters,
+    presets,
+    targets,
+    verdict,
+    watch,
+)
 from kitedash.ui.escape import markdown
 
-PAGE = "tradeoff"
 guard.enter("viewer")
 
 
 def draw() -> None:
+    address.restore_view()
+    picks.take()
     chosen = address.picked(address.EXPERIMENT)
-    changes = address.target_changes(chosen)
     try:
         found = tradeoff_page.page(
             chosen,
-            ttft_p90_ms=changes.ttft_p90_ms,
-            cost_per_1000_requests_usd=changes.cost_per_1000_requests_usd,
-            pass_rate=changes.pass_rate,
+            limits=address.target_changes(chosen),
+            candidate=address.value(address.CANDIDATE) or None,
+            preset=address.value(address.PRESET) or None,
+            against=address.value(address.AGAINST) or None,
         )
     except NotFound:
         experiment.missing(chosen or "")
@@ -31,28 +44,47 @@ def draw() -> None:
     except KiteDashError as error:
         st.error(markdown(str(error)), icon=":material/error:")
         return
-    view = found.view
-    address.set_polling(PAGE, view is not None and view.runs_active > 0)
-    if view is None:
+    if found.view is None:
         experiment.nothing_stored()
     else:
-        address.pick(address.EXPERIMENT, view.experiment_id)
-        address.keep_targets_of(view.experiment_id, view.spec.targets)
-        head, definitions = st.columns([5, 1.2], vertical_alignment="center")
-        with head:
-            experiment.picker(found.experiments, view.experiment_id)
-        with definitions:
-            verdict.definitions_popover()
-        show(view)
+        address.pick(address.EXPERIMENT, found.view.experiment_id)
+        address.keep_view(found.view.experiment_id)
+        show(found, found.view)
+    watch.changes(found)
 
 
-def show(view: TradeoffView) -> None:
+def show(found: TradeoffPage, view: TradeoffView) -> None:
+    filtered = filters.current()
+    shown = filters.shown(view, filtered, found.number_formats)
+    picked = found.picked.candidate.name if found.picked is not None else None
+    head, data, definitions = st.columns([5, 1, 1.3], vertical_alignment="center")
+    with head:
+        experiment.picker(found.experiments, view.experiment_id)
+    with data:
+        export.data_menu(view)
+    with definitions:
+        verdict.definitions_popover()
     verdict.answer(view)
     verdict.context(view)
-    chart.tradeoff_chart(view, targets.inputs(view))
+    targets.inputs(view)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        presets.row(found)
+        filters.popover(found, filtered)
+        scale = targets.cost_scale()
+    filters.hidden_line(view, filtered, shown)
+    verdict.unknown(found.unknown)
+    plot, beside = st.columns([2.5, 1])
+    with beside:
+        presets.sentence(found)
+        if found.picked is not None:
+            comparison.card(view, found.picked, hidden=found.picked.candidate.name not in shown)
+    with plot:
+        chart.tradeoff_chart(view, scale, shown, picked)
     verdict.failures(view)
-    candidates.candidate_table(view)
-    candidates.more_tables(view)
+    if found.picked is not None and found.picked.comparison is not None:
+        comparison.details(found.picked.comparison)
+    candidates.candidate_table(view, shown, picked)
+    candidates.more_tables(view, shown)
 
 
-st.fragment(draw, run_every=2 if address.polling(PAGE) else None)()
+draw()

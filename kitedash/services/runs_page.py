@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitedash.services.runs import run_view, runs_view
-from kitedash.services.views import RunsView, RunView
+from db import changes
+from db.engine import sessions
+from kitedash.services.runs import newest_experiment, run_view, runs_view
+from kitedash.services.views import ExperimentItem, RunsView, RunView
+from kitedash.settings import settings
 
 _INTEREST = {"running": 0, "failed": 1}  # what one most likely came to look at
 
 
 @dataclass(frozen=True)
 class RunsPage:
-    """`chosen` is None while the experiment has no runs."""
+    """`chosen` is None while the experiment has no runs. `active_elsewhere` is the newest experiment, another one than
+    is shown, that has runs which are not over."""
 
     view: RunsView
     chosen: RunView | None
+    active_elsewhere: ExperimentItem | None = None
+    token: str = ""  # see `change_token`; taken before the rest was read
 
 
 def page(experiment_id: str | None, run_id: str | None) -> RunsPage:
@@ -23,9 +29,18 @@ def page(experiment_id: str | None, run_id: str | None) -> RunsPage:
 
     Raises NotFound for an unknown experiment. A run of another experiment counts as none named.
     """
-    view = runs_view(experiment_id)
+    shown = experiment_id or newest_experiment()
+    token = change_token(shown)
+    view = runs_view(shown)
+    elsewhere = next((item for item in view.experiments if item.active and item.id != view.experiment_id), None)
     if not view.runs:
-        return RunsPage(view, None)
+        return RunsPage(view, None, elsewhere, token)
     named = [run for run in view.runs if run.id == run_id]
-    chosen = named[0] if named else min(view.runs, key=lambda run: _INTEREST.get(run.status, 2))
-    return RunsPage(view, run_view(chosen.id))
+    chosen = named[0] if named else min(view.current_runs, key=lambda run: _INTEREST.get(run.status, 2))
+    return RunsPage(view, run_view(chosen.id), elsewhere, token)
+
+
+def change_token(experiment_id: str | None) -> str:
+    """Changes when a page that rests should be drawn anew: one small query."""
+    with sessions(settings().url)() as session:
+        return changes.token(session, experiment_id)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import altair as alt
 
-from kitedash.ui import chart_rows, formats, labels, theme
+from kitedash.ui import chart_front, chart_rows, formats, labels, theme
 from kitedash.ui.points import Picture, Point
 
-# The plot without axes and legend in a 1,280 px window: only the choice of places depends on it.
-_PLANNED_WIDTH = 935.0
+# The plot beside the card in a 1,280 px window, without axes and legend: only the choice of places depends on it.
+_PLANNED_WIDTH = 605.0
 _AXES_HEIGHT = 84.0
 _NAME_LIMIT = 34
 
 
-def layers(pic: Picture, x: alt.X, y: alt.Y, ink: theme.Ink, chart_height: float) -> list[alt.Chart]:
-    """A name beside each marked point, and beside the lowest rate of a candidate that held none."""
+def layers(pic: Picture, pass_rate: float, x: alt.X, y: alt.Y, ink: theme.Ink, chart_height: float) -> list[alt.Chart]:
+    """A name beside each marked point, and beside the lowest rate of a candidate that held none. `pass_rate` is the
+    target, on which the front's line depends that names keep clear of."""
     height = chart_height - _AXES_HEIGHT
     named: dict[int, Point] = {}
     for p in pic.points:
@@ -25,7 +27,8 @@ def layers(pic: Picture, x: alt.X, y: alt.Y, ink: theme.Ink, chart_height: float
             named[p.number] = p
     points = list(named.values())
     anchors = [_anchor(p, pic, height) for p in points]
-    placed = labels.place_labels(anchors, _PLANNED_WIDTH, height, _taken(pic, points, height))
+    taken = _taken(pic, points, height) + _steps(pic, pass_rate, height)
+    placed = labels.place_labels(anchors, _PLANNED_WIDTH, height, taken)
     found: list[alt.Chart] = []
     for place in labels.PLACES:
         rows = [
@@ -73,6 +76,14 @@ def _taken(pic: Picture, named: list[Point], height: float) -> list[labels.Box]:
     if pic.target_cost_usd is not None:
         x = _at(pic.target_cost_usd, pic.y_domain[0], pic, height)[0]
         boxes += [labels.Box(x - 1, 0, x + 1, height), labels.Box(x - 16, height - 170, x, height)]
+    return boxes
+
+
+def _steps(pic: Picture, pass_rate: float, height: float) -> list[labels.Box]:
+    boxes: list[labels.Box] = []
+    corners = [_at(p.cost_usd, p.ttft_p90_ms, pic, height) for p in chart_front.members(pic, pass_rate)]
+    for (left, y), (right, below) in itertools.pairwise(corners):
+        boxes += [labels.Box(left, y - 1, right, y + 1), labels.Box(right - 1, y, right + 1, below)]
     return boxes
 
 

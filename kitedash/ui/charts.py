@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import altair as alt
 
 from kitedash.services.views import TradeoffView
-from kitedash.ui import chart_names, chart_rows, formats, theme
+from kitedash.ui import chart_front, chart_names, chart_picks, chart_rows, formats, theme
 from kitedash.ui.points import CostScale, Picture, picture
 
 
 def tradeoff_chart(
-    view: TradeoffView, scale: CostScale, ink: theme.Ink, *, height: int = 440
+    view: TradeoffView,
+    scale: CostScale,
+    ink: theme.Ink,
+    *,
+    shown: Collection[str] | None = None,
+    height: int = 370,
 ) -> tuple[alt.LayerChart, Picture]:
     """Cost (x, log) against P90 TTFT (y, log), one curve per candidate over its measured rates.
 
     The marked point is the highest rate held. On the deployed scale every point's cost is that of a deployment
     whose replicas carry that rate each, so the cost target's rule and the points share one scale; on the saturated
-    scale, where no target stands, there is no cost rule. Also returns what was drawn, whose notes belong below.
+    scale, where no target stands, there is no cost rule. `shown` names the candidates that are drawn, by default all.
+    Also returns what was drawn, whose notes belong below.
     """
-    pic = picture(view, scale)
+    pic = picture(view, scale, shown)
     x = alt.X("cost_usd:Q", title=_cost_title(scale), axis=_axis(pic.x_domain, "$"), scale=_log(pic.x_domain))
     y = alt.Y("ttft_ms:Q", title="P90 TTFT in ms (log)", axis=_axis(pic.y_domain, ""), scale=_log(pic.y_domain))
-    shown = replace(pic, points=tuple(p for p in pic.points if p.ttft_p90_ms <= pic.y_domain[1]))
+    inside = replace(pic, points=tuple(p for p in pic.points if p.ttft_p90_ms <= pic.y_domain[1]))
     layers: list[alt.Chart] = []
     layers += _feasible(pic, x, y, ink)
-    layers += _curves(shown, pic, x, y, ink)
+    layers += chart_front.layers(pic, view.targets.pass_rate, x, y, ink)
+    layers += _curves(inside, pic, x, y, ink)
     layers += _target_rules(pic, x, y, ink)
-    layers += _error_bars(shown, x, y, ink)
-    layers += _marked(shown, view, x, y, ink)
-    layers += chart_names.layers(shown, x, y, ink, height)
+    layers += _error_bars(inside, x, y, ink)
+    layers += _marked(inside, view, x, y, ink)
+    layers += chart_names.layers(inside, view.targets.pass_rate, x, y, ink, height)
+    layers += chart_picks.layers(inside, x, y)
     if not layers:
         layers = [alt.Chart(chart_rows.frame([])).mark_point().encode(x, y)]
     chart = alt.layer(*layers).resolve_scale(color="independent", shape="independent", stroke="independent")

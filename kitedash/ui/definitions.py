@@ -12,6 +12,15 @@ DEFINITIONS: dict[str, str] = {
         "Failed requests count as late."
     ),
     "P90 TPOT": "Time per output token after the first, at the 90th percentile of the requests.",
+    "Error rate": "Share of a rate's requests that failed or timed out; the guardrail is the most that is tolerated.",
+    "End-to-end latency": (
+        "From when a request was due to its last token: nine of ten were done within this time. Failed requests "
+        "count as late."
+    ),
+    "Load level": (
+        "One offered request rate, measured in several independent blocks. overloaded: the number of requests in the "
+        "engine keeps growing, so the rate can't be carried. invalid: a check failed, so it says nothing."
+    ),
     "Deployed cost": (
         "USD per 1,000 requests of a whole day with enough replicas for the peak, each at the highest rate held. "
         "The cost target is on this number. A smaller curve point shows what it would be at that rate per replica."
@@ -24,6 +33,16 @@ DEFINITIONS: dict[str, str] = {
     "Quality verdict": (
         "A paired test against the baseline: pass if the loss is surely below the margin, fail if surely above it, "
         "inconclusive if the items are too few, uninformative if the baseline itself is near guessing."
+    ),
+    "Time left": (
+        "An estimate with its range: the stage under way by its own pace and by earlier runs, the stages after it by "
+        "earlier runs of the same model and number format on the same device, or of the likest there are. Of a waiting "
+        "run: until it ends, after those ahead of it. With few earlier runs the range is wide."
+    ),
+    "Difference": (
+        "Of the picked candidate to the one it is compared with. P90 TTFT and cost: relative, with a 95 % interval "
+        "formed from the two intervals; pass rate: points on the same items, paired, with a 90 % interval (each end is "
+        "a one-sided 95 % bound). Established: the interval excludes no change."
     ),
     "95 % interval": "The range that would hold the true value in 95 of 100 repeats of the whole experiment.",
     "Target status": (

@@ -10,11 +10,16 @@ from kitedash.domain.results import Estimate
 
 MISSING = wording.UNKNOWN
 
+Writer = Callable[[float], str]  # a number with its unit
+Words = Callable[[str], str]
+
 number = wording.number
 ms = wording.milliseconds
 usd = wording.usd
 share = wording.percent
 rate = wording.rate
+minutes = wording.minutes
+time_range = wording.time_range
 
 
 def interval(estimate: Estimate | None, number: Callable[[float], str]) -> str:

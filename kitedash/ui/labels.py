@@ -21,23 +21,23 @@ class Place:
 
     @property
     def needs_line(self) -> bool:
-        return abs(self.dx) > 12
+        return abs(self.dx) > 20
 
 
 _NEAR = (
-    Place(11, 0, "left"),
-    Place(-11, 0, "right"),
-    Place(9, -13, "left"),
-    Place(9, 13, "left"),
-    Place(-9, -13, "right"),
-    Place(-9, 13, "right"),
-    Place(0, -18, "center"),
-    Place(0, 18, "center"),
+    Place(17, 0, "left"),  # clear of the rings around a point
+    Place(-17, 0, "right"),
+    Place(12, -14, "left"),
+    Place(12, 14, "left"),
+    Place(-12, -14, "right"),
+    Place(-12, 14, "right"),
+    Place(0, -22, "center"),
+    Place(0, 22, "center"),
 )
 # Points of one cost stand above each other: farther places spread their names, each tied to its point by a line.
 _FAR = tuple(
     Place(side * across, down, "left" if side > 0 else "right")
-    for across in (34, 64, 100)
+    for across in (38, 68, 104)
     for down in (-15, 15, -30, 30, -45, 45, -60, 60, -75, 75)
     for side in (1, -1)
 )

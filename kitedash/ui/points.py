@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,11 +47,14 @@ class Picture:
         return tuple(p for p in self.points if p.marked)
 
 
-def picture(view: TradeoffView, scale: CostScale) -> Picture:
-    """What the chart shows of `view`. Levels that failed a check are never drawn; the notes count them."""
+def picture(view: TradeoffView, scale: CostScale, shown: Collection[str] | None = None) -> Picture:
+    """What the chart shows of `view`, or of the candidates named in `shown`, which keep their numbers. Levels that
+    failed a check are never drawn; the notes count them."""
     points: list[Point] = []
     invalid = undrawn = 0
     for number, candidate in enumerate(view.candidates, start=1):
+        if shown is not None and candidate.name not in shown:
+            continue
         for level in candidate.levels:
             summary = level.summary
             if summary.status is LevelStatus.INVALID:

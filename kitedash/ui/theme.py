@@ -18,13 +18,14 @@ class Ink:
     rule: str
     good: str
     background: str
+    picked: str  # the ring around the candidate that is looked at
     pass_rate_range: tuple[
         str, str, str
     ]  # low, middle, high: told apart by colour-blind readers, legible on the background
 
 
-LIGHT = Ink("#1b2430", "#5b6675", "#b42318", "#15803d", "#ffffff", ("#e08a1e", "#2a9d8f", "#1d4ed8"))
-DARK = Ink("#e6e9ee", "#9aa5b4", "#ff9a8b", "#4ade80", "#11161d", ("#fbbf24", "#2dd4bf", "#4f8ef7"))
+LIGHT = Ink("#1b2430", "#5b6675", "#b42318", "#15803d", "#ffffff", "#7c3aed", ("#e08a1e", "#2a9d8f", "#1d4ed8"))
+DARK = Ink("#e6e9ee", "#9aa5b4", "#ff9a8b", "#4ade80", "#11161d", "#c4b5fd", ("#fbbf24", "#2dd4bf", "#4f8ef7"))
 
 
 def ink() -> Ink:
@@ -52,12 +53,33 @@ VERDICT_SIGN: dict[str, str] = {
     "baseline": "= baseline",
     "pending": "… pending",
 }
+OUTCOME_SIGN: dict[str, str] = {
+    "better": "▲ better",
+    "worse": "▼ worse",
+    "equal": "= equal",
+    "unknown": "? not known",
+}
+LEVEL_SIGN: dict[str, str] = {
+    "ok": "✓ ok",
+    "overloaded": "▲ overloaded",
+    "invalid": "✗ invalid",
+}
+ANSWER_SIGN: dict[str, str] = {
+    "passed": "✓ passed",
+    "failed": "✗ failed",
+    "cut off": "✂ cut off",
+    "error": "! error",
+    "fixed": "↑ fixed",
+    "broken": "↓ broken",
+}
 RUN_SIGN: dict[str, str] = {
     "queued": "… queued",
     "running": "▶ running",
     "finished": "✓ finished",
     "failed": "✗ failed",
     "cancelled": "– cancelled",
+    "stopping": "■ stopping",
+    "retried": "↻ retried",
 }
 
 

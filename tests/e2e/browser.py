@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -35,10 +35,19 @@ def open_browser() -> Iterator[Browser]:
 @contextlib.contextmanager
 def dashboard(environment: Mapping[str, str] | None = None, *, root: Path = ROOT) -> Iterator[str]:
     """A fresh server (`streamlit run app.py` in `root`) that has served nothing yet; yields its address."""
+    with server([sys.executable, "-m", "streamlit", "run", "app.py"], environment, root=root) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def server(
+    start: Sequence[str], environment: Mapping[str, str] | None = None, *, root: Path = ROOT
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """As `dashboard`, started by another command, which Streamlit's options follow; yields the process too."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [*start, "--server.port", str(port)]
     command += ["--server.address", "127.0.0.1", "--server.headless", "true", "--server.fileWatcherType", "none"]
     process = subprocess.Popen(
         command,
@@ -50,7 +59,7 @@ def dashboard(environment: Mapping[str, str] | None = None, *, root: Path = ROOT
     )
     try:
         _wait_until_healthy(process, port)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", process
     finally:
         process.terminate()
         try:

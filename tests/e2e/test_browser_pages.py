@@ -61,7 +61,7 @@ def test_an_adjusted_target_is_in_the_address_and_survives_a_reload(site: tuple[
     page.wait_for_url("**t_ttft_p90_ms=450*", timeout=20_000)
     page.reload()
     expect(page.get_by_role("spinbutton", name="P90 TTFT ≤ ms (written: 800)")).to_have_value("450", timeout=30_000)
-    page.get_by_role("button", name="As written down").click()
+    page.get_by_role("button", name="As written").click()
     expect(page.get_by_role("spinbutton", name="P90 TTFT ≤ ms (written: 800)")).to_have_value("800", timeout=20_000)
     page.wait_for_url(lambda address: "t_ttft_p90_ms" not in address, timeout=20_000)
     page.close()
@@ -76,7 +76,7 @@ def test_another_experiment_starts_from_its_own_targets(site: tuple[str, Seeded]
     page.get_by_role("option", name=seeded.one[:8]).click()
     expect(page.get_by_role("spinbutton", name="P90 TTFT ≤ ms (written: 700)")).to_have_value("700", timeout=20_000)
     assert f"experiment={seeded.one}" in page.url
-    page.locator("[data-testid=stTopNavLink]").last.click()
+    page.locator("[data-testid=stTopNavLink]", has_text="Runs").click()
     page.wait_for_url(f"**/runs?*{seeded.one}*", timeout=20_000)  # the pages share the choice
     page.close()
 
@@ -100,3 +100,38 @@ def test_the_first_screenful_holds_the_answer_and_the_chart(
     assert drawn["y"] + drawn["height"] <= 800
     page.close()
     context.close()
+
+
+def test_a_click_on_a_point_or_on_a_row_picks_its_candidate(site: tuple[str, Seeded], browser: Browser) -> None:
+    url, seeded = site
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{url}/tradeoff?experiment={seeded.many}")
+    page.locator("[data-testid=stVegaLiteChart] svg").first.wait_for(timeout=60_000)
+    settle(page)
+
+    def click_point(candidate: str) -> None:
+        marks = page.locator(f"[data-testid=stVegaLiteChart] path[aria-label*='{candidate};'][opacity='0.001']")
+        point = next(one for one in marks.all() if "highest held" in (one.get_attribute("aria-label") or ""))
+        point.click(force=True)
+        settle(page)
+
+    click_point("#8 float32 max-num-seqs=2")
+    assert "candidate=float32+max-num-seqs%3D2" in page.url
+    click_point("#4 int8")
+    assert page.url.endswith("candidate=int8")
+    click_point("#8 float32 max-num-seqs=2")  # back to one that was picked before
+    assert "candidate=float32+max-num-seqs%3D2" in page.url
+    table = page.locator("[data-testid=stDataFrame]:visible").first
+    table.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    box = table.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 16, box["y"] + 36 + 35 * 5 + 17)  # the box of the sixth row
+    page.wait_for_url("**candidate=int8+max-num-seqs%3D2*", timeout=20_000)
+    settle(page)
+    page.get_by_role("link", name="Run detail").click()
+    page.wait_for_url("**/run?*", timeout=20_000)
+    assert "candidate=int8+max-num-seqs%3D2" in page.url
+    page.go_back()
+    page.wait_for_url("**/tradeoff?*candidate=int8+max-num-seqs%3D2*", timeout=20_000)
+    page.close()

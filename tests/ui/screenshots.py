@@ -1,4 +1,4 @@
-"""By hand: pictures of both pages as a browser shows them, from any database.
+"""By hand: pictures of the pages as a browser shows them, from any database.
 
     python -m tests.ui.screenshots OUT_FOLDER [--url http://127.0.0.1:8501] [--experiment ID] [--name NAME]
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from setup.steps import browser_path
 from tests.e2e.browser import dashboard, open_browser, settle
 
-PAGES = ("tradeoff", "runs")
+PAGES = ("tradeoff", "launch", "runs", "run", "decide", "records")
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from kitedash.domain.experiment import (
     Workload,
 )
 from kitedash.domain.results import Answer, LevelStatus, SuiteResult
-from tests.ui import builders
+from tests.ui import builders, request_blobs
 
 RATES = (1.0, 2.0, 4.0)
 SUITES = (("kitedash_repo", "repository", 60, 0.5), ("hellaswag_100", "public", 100, 0.36))
@@ -40,6 +40,7 @@ CANDIDATES = (
     ("float32 no-prefix-cache", "CPUDefaultLinear", 640, 4.0, 0.62),
     ("float32 max-num-seqs=2", "CPUDefaultLinear", 300, 4.0, 0.62),
 )
+HAS_INVALID_BLOCK = "int8 no-prefix-cache"  # at the lowest rate, beside the six that count
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,13 @@ def _load(session: Session, run_id: str, number: int) -> None:
         latency = first_ms * rate**0.45 * (25 if full else 1)
         level = builders.level(rate, latency, status=LevelStatus.OVERLOADED if full else LevelStatus.OK)
         reason = "the number of requests in the system keeps growing" if full else ""
+        if CANDIDATES[number][0] == HAS_INVALID_BLOCK and rate == RATES[0]:
+            reason = f"1 of 7 blocks invalid: {request_blobs.LATE.name}: {request_blobs.LATE.sentence}"
         results.store_level(session, run_id, replace(level.summary, reason=reason))
+        for block in request_blobs.blocks(rate, latency, level.summary.status):
+            results.store_block(session, run_id, block)
+    if CANDIDATES[number][0] == HAS_INVALID_BLOCK:
+        results.store_block(session, run_id, request_blobs.invalid_block(RATES[0]))
 
 
 def _measured(session: Session, run_id: str, number: int, now: datetime) -> None:
@@ -148,7 +155,21 @@ def _suite(suite: str, role: str, n: int, chance: float, passing: float, number:
     answers = []
     for i in range(n):
         passed = (hard.random() < passing) != (flips.random() < 0.04)
-        answers.append(Answer(f"{suite}-{i}", f"file-{i % 12}", "completion", "text", "stop", float(passed), passed))
+        cut_off = not passed and i % 7 == 3
+        answers.append(
+            Answer(
+                item_id=f"{suite}-{i}",
+                cluster=f"file-{i % 12}",
+                kind="completion",
+                text=f"=value_{i} **{i}**\n" + "and so on " * 20 * cut_off,
+                finish_reason="length" if cut_off else "stop",
+                score=float(passed),
+                passed=passed,
+                prompt_sha256=f"{i:064x}",
+                reference=f"=value_{i}",
+                tokens_out=64 if cut_off else 7,
+            )
+        )
     return SuiteResult(suite, role, "v1", tuple(answers), chance)
 
 

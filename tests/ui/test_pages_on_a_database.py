@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from db.engine import dispose_engines
 from kitedash.domain.errors import NotFound
 from kitedash.services import runs_page, tradeoff_page
+from kitedash.services.limits import AskedLimits
 from kitedash.settings import settings
 from kitedash.ui.escape import markdown
-from tests.ui.conftest import opened, texts
-from tests.ui.seed import CANDIDATES, Seeded, seed
+from tests.ui.conftest import candidate_table, opened, texts
+from tests.ui.seed import CANDIDATES, Seeded
 
 pytestmark = pytest.mark.ui
-
-
-@pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
-    data_dir = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KITEDASH_DATA_DIR", str(data_dir))
-        settings.cache_clear()
-        yield seed(data_dir)
-        dispose_engines()
-    settings.cache_clear()
 
 
 def test_the_newest_experiment_is_shown_when_none_is_named(seeded: Seeded) -> None:
     at = opened("tradeoff", {})
     assert at.query_params["experiment"] == seeded.many
-    table = at.dataframe[0].value
+    table = candidate_table(at)
     assert [name.removesuffix(" (baseline)") for name in table["Candidate"]] == [name for name, *_ in CANDIDATES]
     # int8 holds 4/s: peak 11.57/s in 3 replicas at 0.116 USD, 200,000 requests a day.
     row = table[table["Candidate"] == "int8"].iloc[0]
@@ -46,13 +34,13 @@ def test_the_newest_experiment_is_shown_when_none_is_named(seeded: Seeded) -> No
 @pytest.mark.parametrize(("state", "candidates", "chart"), [("one", 1, 1), ("running", 8, 1), ("failed", 4, 0)])
 def test_the_trade_off_in_each_state(seeded: Seeded, state: str, candidates: int, chart: int) -> None:
     at = opened("tradeoff", {"experiment": getattr(seeded, state)})
-    assert len(at.dataframe[0].value) == candidates
+    assert len(candidate_table(at)) == candidates
     assert len(at.get("vega_lite_chart")) == chart
 
 
 def test_moving_a_target_moves_the_marked_point(seeded: Seeded) -> None:
     at = opened("tradeoff", {"experiment": seeded.one, "t_ttft_p90_ms": "300"})
-    assert at.dataframe[0].value["Rate held"][0] == 1.0  # 260 ms at 1/s, 355 ms at 2/s
+    assert candidate_table(at)["Rate held"][0] == 1.0  # 260 ms at 1/s, 355 ms at 2/s
 
 
 @pytest.mark.parametrize(
@@ -78,7 +66,7 @@ def test_a_failed_run_shows_the_end_of_its_log(seeded: Seeded) -> None:
 
 
 def test_the_services_take_what_is_not_adjusted_from_what_was_written_down(seeded: Seeded) -> None:
-    view = tradeoff_page.page(seeded.one, pass_rate=0.9).view
+    view = tradeoff_page.page(seeded.one, limits=AskedLimits(pass_rate=0.9)).view
     assert view is not None
     assert (view.targets.ttft_p90_ms, view.targets.cost_per_1000_requests_usd, view.targets.pass_rate) == (
         700,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ import streamlit as st
 
 from kitedash.domain.results import Estimate
 from kitedash.services.views import CandidateView, TradeoffView
-from kitedash.ui import formats, theme
+from kitedash.ui import formats, picks, theme
 from kitedash.ui.definitions import DEFINITIONS
 from kitedash.ui.escape import printable
 
@@ -17,14 +18,22 @@ _Number = st.column_config.NumberColumn
 _Text = st.column_config.TextColumn
 
 
-def candidate_rows(view: TradeoffView) -> pd.DataFrame:
-    """One row a candidate, in the order and with the numbers of the chart; nothing is left out."""
-    return pd.DataFrame([_row(number, candidate) for number, candidate in enumerate(view.candidates, start=1)])
+def candidate_rows(view: TradeoffView, shown: Collection[str]) -> pd.DataFrame:
+    """One row a candidate of those in `shown`, in the order and with the numbers of the chart."""
+    return pd.DataFrame([_row(number, candidate) for number, candidate in _numbered(view, shown)])
 
 
-def candidate_table(view: TradeoffView) -> None:
+def candidate_table(view: TradeoffView, shown: Collection[str], picked: str | None) -> None:
+    """The table; a click at the left edge of a row picks its candidate. Nothing where the filters leave none."""
+    names = [candidate.name for _, candidate in _numbered(view, shown)]
+    if not names:
+        return
     st.dataframe(
-        candidate_rows(view),
+        candidate_rows(view, shown),
+        key=picks.table_key(names, picked),
+        on_select="rerun",
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [names.index(picked)] if picked in names else []}},
         hide_index=True,
         placeholder=formats.MISSING,
         alt="Candidates with their highest rate held, latency, cost, pass rate, verdicts and target status",
@@ -53,10 +62,10 @@ def candidate_table(view: TradeoffView) -> None:
     )
 
 
-def rate_rows(view: TradeoffView) -> pd.DataFrame:
-    """Every measured rate of every candidate, invalid and overloaded ones with their reason."""
+def rate_rows(view: TradeoffView, shown: Collection[str]) -> pd.DataFrame:
+    """Every measured rate of the candidates shown, invalid and overloaded ones with their reason."""
     rows: list[dict[str, Any]] = []
-    for number, candidate in enumerate(view.candidates, start=1):
+    for number, candidate in _numbered(view, shown):
         for level in candidate.levels:
             s = level.summary
             rows.append(
@@ -83,10 +92,10 @@ def rate_rows(view: TradeoffView) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def suite_rows(view: TradeoffView) -> pd.DataFrame:
-    """Every suite of every candidate with its verdict and what it rests on."""
+def suite_rows(view: TradeoffView, shown: Collection[str]) -> pd.DataFrame:
+    """Every suite of the candidates shown with its verdict and what it rests on."""
     rows: list[dict[str, Any]] = []
-    for number, candidate in enumerate(view.candidates, start=1):
+    for number, candidate in _numbered(view, shown):
         for suite in candidate.suites:
             rows.append(
                 {
@@ -107,8 +116,8 @@ def suite_rows(view: TradeoffView) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def more_tables(view: TradeoffView) -> None:
-    rates, suites = rate_rows(view), suite_rows(view)
+def more_tables(view: TradeoffView, shown: Collection[str]) -> None:
+    rates, suites = rate_rows(view, shown), suite_rows(view, shown)
     with st.expander(f"All measured rates ({len(rates)})", icon=":material/speed:"):
         if rates.empty:
             st.caption("No rate has been measured yet.")
@@ -126,6 +135,11 @@ def more_tables(view: TradeoffView) -> None:
             st.dataframe(
                 suites, hide_index=True, placeholder=formats.MISSING, alt="Verdict of every suite against the baseline"
             )
+
+
+def _numbered(view: TradeoffView, shown: Collection[str]) -> list[tuple[int, CandidateView]]:
+    """The candidates shown; each keeps its number whatever is hidden."""
+    return [(number, one) for number, one in enumerate(view.candidates, start=1) if one.name in shown]
 
 
 def _row(number: int, c: CandidateView) -> dict[str, Any]:

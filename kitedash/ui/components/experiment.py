@@ -33,16 +33,17 @@ def missing(experiment_id: str) -> None:
 def nothing_stored() -> None:
     """The state of a fresh installation: says how to get a first result."""
     st.info("No experiment has been started yet.", icon=":material/rocket_launch:")
+    st.page_link("pages/launch.py", label="Describe one and launch it", icon=":material/rocket_launch:")
     st.markdown(
-        "Start one in a terminal, in the project's folder:\n\n"
+        "Or start one in a terminal, in the project's folder:\n\n"
         "- `make quickstart` measures several settings of a small model on this machine and prints the table, or\n"
         "- `kitedash launch FILE` starts an experiment file (see `experiments/`), with `kitedash worker` running.\n\n"
-        "The page shows it when you load it again."
+        "The trade-off page shows it within some seconds."
     )
 
 
 def _picked() -> None:
-    address.pick(address.EXPERIMENT, st.session_state[address.EXPERIMENT_BOX])
+    address.switch_experiment(st.session_state[address.EXPERIMENT_BOX])
 
 
 def _title(item: ExperimentItem) -> str:

@@ -1,9 +1,8 @@
-"""The three targets: adjustable, bound to the address, with what was written down beside them."""
+"""Targets and guardrails: adjustable, kept in the address, with what was written down beside them."""
 
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import streamlit as st
 
@@ -12,59 +11,101 @@ from kitedash.ui import address, formats
 from kitedash.ui.definitions import DEFINITIONS
 from kitedash.ui.points import CostScale
 
+_SCALES: tuple[CostScale, ...] = ("deployed", "saturated")
 
-def inputs(view: TradeoffView) -> CostScale:
-    """Draws the inputs, the reset and the choice of the cost scale, which it returns."""
-    written = view.spec.targets
-    ttft, cost, passing, reset, scale = st.columns([2.3, 2.6, 2.1, 1.6, 1.9], vertical_alignment="bottom")
-    ttft.number_input(
-        f"P90 TTFT ≤ ms (written: {formats.plain(written.ttft_p90_ms)})",
-        min_value=0.001,
-        value=float(written.ttft_p90_ms),
-        step=_step(written.ttft_p90_ms),
-        format="%g",
-        key=address.TARGET_TTFT,
-        bind="query-params",
-        help=DEFINITIONS["P90 TTFT"],
-    )
-    cost.number_input(
-        f"Deployed cost ≤ USD (written: {formats.plain(written.cost_per_1000_requests_usd)})",
-        min_value=0.000001,
-        value=float(written.cost_per_1000_requests_usd),
-        step=_step(written.cost_per_1000_requests_usd),
-        format="%g",
-        key=address.TARGET_COST,
-        bind="query-params",
-        help=DEFINITIONS["Deployed cost"],
-    )
-    passing.number_input(
-        f"Pass rate ≥ % (written: {formats.plain(address.per_cent(written.pass_rate))})",
-        min_value=0.01,
-        max_value=100.0,
-        value=address.per_cent(written.pass_rate),
-        step=1.0,
-        format="%g",
-        key=address.TARGET_PASS_RATE,
-        bind="query-params",
-        help=DEFINITIONS["Pass rate"],
-    )
+
+def inputs(view: TradeoffView) -> None:
+    """The three targets, the guardrails behind a button, and the way back to what was written down."""
+    written, now = view.spec.targets, view.targets
+    ttft, cost, passing, guardrails, reset = st.columns([2.3, 2.7, 2.1, 1.5, 1.5], vertical_alignment="bottom")
+    with ttft:
+        _number(address.TARGET_TTFT, "P90 TTFT ≤ ms", now.ttft_p90_ms, written.ttft_p90_ms, "P90 TTFT")
+    with cost:
+        _number(
+            address.TARGET_COST,
+            "Deployed cost ≤ USD",
+            now.cost_per_1000_requests_usd,
+            written.cost_per_1000_requests_usd,
+            "Deployed cost",
+        )
+    with passing:
+        shares = address.per_cent(now.pass_rate), address.per_cent(written.pass_rate)
+        _number(address.TARGET_PASS_RATE, "Pass rate ≥ %", *shares, "Pass rate", low=0.01, high=100.0, step=1.0)
+    with guardrails:
+        _guardrails(view)
     reset.button(
-        "As written down",
-        on_click=address.reset_targets,
-        args=(written,),
-        disabled=view.targets == written,
+        "As written",
+        on_click=address.reset_limits,
+        disabled=now == written and view.guardrails == view.spec.guardrails,
         width="stretch",
+        help="Targets and guardrails back to what was written down with the experiment.",
     )
-    chosen = scale.segmented_control(
+
+
+def _guardrails(view: TradeoffView) -> None:
+    written, now = view.spec.guardrails, view.guardrails
+    moved = sum((now.tpot_p90_ms != written.tpot_p90_ms, now.error_rate != written.error_rate))
+    with st.popover(f"Guardrails ({moved})" if moved else "Guardrails", icon=":material/shield:", width="stretch"):
+        if moved:
+            st.caption(f"{moved} moved from what was written down.")
+        st.caption("A rate is held only while both are kept: moving one may move a candidate's marked point.")
+        _number(address.GUARDRAIL_TPOT, "P90 TPOT ≤ ms", now.tpot_p90_ms, written.tpot_p90_ms, "P90 TPOT")
+        shares = address.per_cent(now.error_rate), address.per_cent(written.error_rate)
+        _number(address.GUARDRAIL_ERRORS, "Failed requests ≤ %", *shares, "Error rate", low=0.0, high=99.9, step=0.5)
+
+
+def cost_scale() -> CostScale:
+    """The choice of the cost that the chart shows."""
+    asked = address.value(address.COST_SCALE)
+    st.session_state[address.box(address.COST_SCALE)] = asked if asked in _SCALES else "deployed"
+    chosen = st.segmented_control(
         "Cost on the chart",
-        ["deployed", "saturated"],
-        default="deployed",
+        _SCALES,
+        format_func=lambda scale: f"{scale.capitalize()} cost",
         required=True,
-        key=address.COST_SCALE,
-        bind="query-params",
+        key=address.box(address.COST_SCALE),
+        on_change=_write_scale,
+        label_visibility="collapsed",
         help=f"Deployed: {DEFINITIONS['Deployed cost']}\n\nSaturated: {DEFINITIONS['Saturated cost']}",
     )
-    return cast(CostScale, chosen if chosen in ("deployed", "saturated") else "deployed")
+    return chosen if chosen in _SCALES else "deployed"
+
+
+def _number(
+    key: str,
+    label: str,
+    now: float,
+    written: float,
+    term: str,
+    *,
+    low: float = 0.000001,
+    high: float | None = None,
+    step: float | None = None,
+) -> None:
+    st.session_state[address.box(key)] = min(max(float(now), low), math.inf if high is None else high)
+    st.number_input(
+        f"{label} (written: {formats.plain(written)})",
+        min_value=low,
+        max_value=high,
+        step=step or _step(written),
+        format="%g",
+        key=address.box(key),
+        on_change=_write,
+        args=(key, written),
+        help=DEFINITIONS[term],
+    )
+
+
+def _write(key: str, written: float) -> None:
+    address.put(key, _text(st.session_state[address.box(key)]), default=_text(written))
+
+
+def _write_scale() -> None:
+    address.put(address.COST_SCALE, st.session_state[address.box(address.COST_SCALE)] or "", default="deployed")
+
+
+def _text(number: float) -> str:
+    return f"{number:.10g}"
 
 
 def _step(value: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from kitedash.domain.recommend import RecommendationKind
@@ -44,6 +46,12 @@ def context(view: TradeoffView) -> None:
         st.caption("  ".join(parts))
     for note in view.notes:
         st.caption(f":material/info: {markdown(note)}")
+
+
+def unknown(names: Sequence[str]) -> None:
+    """A link may name a candidate of another experiment, or one that was never there."""
+    for name in names:
+        st.warning(f"This experiment has no candidate {markdown(name)}.", icon=":material/link_off:")
 
 
 def failures(view: TradeoffView) -> None:

@@ -1,0 +1,53 @@
+"""The sections of a run's page as tabs; only the open one is drawn, and the address says which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from kitedash.services.run_page import RunDetail
+from kitedash.ui import address
+from kitedash.ui.components import run_detail_answers, run_detail_curves, run_detail_files, run_detail_levels
+
+LEVELS, PARTS, CURVES, ANSWERS, REPRODUCE, RAW = "levels", "parts", "distributions", "answers", "reproduce", "raw"
+_Draw = Callable[[RunDetail], None]
+_SECTIONS: dict[str, tuple[str, _Draw]] = {
+    LEVELS: ("Load levels", run_detail_levels.level_tables),
+    PARTS: ("Parts of a request", run_detail_levels.parts),
+    CURVES: ("Distributions", run_detail_curves.curves),
+    ANSWERS: ("Suites and answers", run_detail_answers.suites),
+    REPRODUCE: ("To reproduce", run_detail_files.reproduce),
+    RAW: ("Raw data", run_detail_files.downloads),
+}
+_KEYS = {title: key for key, (title, _) in _SECTIONS.items()}
+
+
+def asked() -> str:
+    """The section that the address names; "" where the run's state decides."""
+    named = address.value(address.SECTION)
+    return named if named in _SECTIONS else ""
+
+
+def sections(detail: RunDetail) -> None:
+    if detail.run.status == "queued":
+        st.markdown("**What it is to be started with**")
+        run_detail_files.planned(detail)
+        return
+    box = address.box(address.SECTION)
+    st.session_state[box] = _SECTIONS[asked() or default(detail)][0]
+    tabs = st.tabs([title for title, _ in _SECTIONS.values()], key=box, on_change=_picked)
+    for tab, (_, draw) in zip(tabs, _SECTIONS.values(), strict=True):
+        if tab.open:
+            with tab:
+                draw(detail)
+
+
+def default(detail: RunDetail) -> str:
+    """Load levels; of a run that ended before it had any, what it was started with and its log."""
+    ended = detail.run.status in ("failed", "cancelled")
+    return REPRODUCE if ended and not detail.levels else LEVELS
+
+
+def _picked() -> None:
+    address.put(address.SECTION, _KEYS[st.session_state[address.box(address.SECTION)]])
