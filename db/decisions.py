@@ -1,20 +1,40 @@
 """Decisions as stored: drafts, which change, and records, which never do. Functions take a session and commit nothing.
 
-There is no function that changes a record, and the database's own triggers refuse it.
+There is no function that changes a record, and the database's own triggers refuse it. Since they can be taken away, a
+record is read column by column: what somebody wrote into one of them must not hide the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import NoneType
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from db import encoding
+from db.damage import DamagedError, damage_told
 from db.models import DecisionDraft, DecisionRecord, Experiment, Run
 from kitedash.domain.errors import NotFound
+from kitedash.domain.record_check import StoredRecord
+
+LARGEST_NUMBER: Final = 2**31 - 1  # that the column holds on every database
+# The types of a record's columns, and what stands in for a value of another type.
+_TYPES: Final[dict[str, tuple[tuple[type, ...], Any]]] = {
+    "number": ((int,), 0),
+    "experiment_id": ((str,), ""),
+    "candidate_name": ((str,), ""),
+    "title": ((str,), ""),
+    "supersedes": ((int, NoneType), None),
+    "accepted_at": ((datetime,), datetime.min.replace(tzinfo=UTC)),
+    "accepted_by": ((str,), ""),
+    "document": ((str,), ""),
+    "sha256": ((str,), ""),
+    "previous_sha256": ((str,), ""),
+}
 
 
 def add_draft(
@@ -45,7 +65,8 @@ def add_draft(
 
 def get_draft(session: Session, draft_id: str) -> DecisionDraft:
     """Raises NotFound."""
-    draft = session.get(DecisionDraft, draft_id, populate_existing=True)
+    known = encoding.may_be_id(draft_id)
+    draft = session.get(DecisionDraft, draft_id, populate_existing=True) if known else None
     if draft is None:
         raise NotFound(f"No draft has the id {draft_id!r}.")
     return draft
@@ -124,16 +145,39 @@ def add_record(
     session.flush()
 
 
-def last_record(session: Session) -> DecisionRecord | None:
-    return session.scalars(sa.select(DecisionRecord).order_by(DecisionRecord.number.desc()).limit(1)).first()
+def last_record(session: Session) -> StoredRecord | None:
+    """The record with the highest number, without its document."""
+    number = session.scalar(sa.select(sa.func.max(DecisionRecord.number)))
+    return None if number is None else find_record(session, number, document=False)
 
 
-def find_record(session: Session, number: int) -> DecisionRecord | None:
-    return session.get(DecisionRecord, number, populate_existing=True)
+def find_record(session: Session, number: int, *, document: bool = True) -> StoredRecord | None:
+    """None where there is none, whatever the number; `document` left out is ""."""
+    if not 0 < number <= LARGEST_NUMBER:
+        return None
+    columns = [column for column in DecisionRecord.__table__.columns if document or column.name != "document"]
+    query = sa.select(*columns).where(DecisionRecord.number == number)
+    try:
+        with damage_told(session, f"record {number}"):
+            row = session.execute(query).mappings().first()
+        return None if row is None else _stored(dict(row), [column.name for column in columns])
+    except DamagedError:
+        readable: dict[str, Any] = {}
+        for column in columns:
+            with suppress(DamagedError), damage_told(session, f"record {number}"):
+                readable[column.name] = session.scalar(query.with_only_columns(column))
+        return _stored(readable, [column.name for column in columns])
 
 
-def record_of_hash(session: Session, sha256: str) -> DecisionRecord | None:
-    return session.scalars(sa.select(DecisionRecord).where(DecisionRecord.sha256 == sha256)).first()
+def _stored(values: Mapping[Any, Any], read: Sequence[str]) -> StoredRecord:
+    good = {name: value for name, value in values.items() if isinstance(value, _TYPES[name][0])}
+    found: dict[str, Any] = {name: good.get(name, empty) for name, (_, empty) in _TYPES.items()}
+    return StoredRecord(**found, damaged=tuple(name for name in read if name not in good))
+
+
+def number_of_hash(session: Session, sha256: str) -> int | None:
+    """`sha256` in hexadecimal: what else a file may name is no text that every database takes."""
+    return session.scalar(sa.select(DecisionRecord.number).where(DecisionRecord.sha256 == sha256))
 
 
 def superseding(session: Session, number: int) -> int | None:
@@ -141,17 +185,28 @@ def superseding(session: Session, number: int) -> int | None:
     return session.scalar(sa.select(DecisionRecord.number).where(DecisionRecord.supersedes == number))
 
 
-def list_records(session: Session) -> Sequence[DecisionRecord]:
-    """Every record by its number."""
-    query = sa.select(DecisionRecord).order_by(DecisionRecord.number)
-    return session.scalars(query, execution_options={"populate_existing": True}).all()
+def record_numbers(session: Session) -> Sequence[int]:
+    """In their order."""
+    return session.scalars(sa.select(DecisionRecord.number).order_by(DecisionRecord.number)).all()
+
+
+def list_records(session: Session) -> list[StoredRecord]:
+    """Every record by its number, without the documents."""
+    columns = [column for column in DecisionRecord.__table__.columns if column.name != "document"]
+    try:
+        with damage_told(session, "the records"):
+            rows = session.execute(sa.select(*columns).order_by(DecisionRecord.number)).mappings().all()
+        return [_stored(dict(row), [column.name for column in columns]) for row in rows]
+    except DamagedError:
+        found = (find_record(session, number, document=False) for number in record_numbers(session))
+        return [record for record in found if record is not None]
 
 
 def experiment_names(session: Session) -> dict[str, str]:
     """Experiment -> its name, of those that a record is about."""
     about = sa.select(DecisionRecord.experiment_id).distinct()
     query = sa.select(Experiment.id, Experiment.name).where(Experiment.id.in_(about))
-    return dict(session.execute(query).all())
+    return {key: name for key, name in session.execute(query) if isinstance(name, str)}
 
 
 def run_revisions(session: Session, experiment_id: str) -> list[tuple[str, int]]:

@@ -15,6 +15,12 @@ def text(value: str) -> str:
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
+def may_be_id(value: str) -> bool:
+    """Whether something can be stored under `value`. Control characters and lone surrogates, which a link may carry,
+    are in no id, and Postgres refuses to look for some of them."""
+    return value.isprintable()
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON types. Infinity and NaN become the texts "inf", "-inf" and "nan": JSON has no such numbers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

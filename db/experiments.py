@@ -8,6 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from db.encoding import may_be_id
 from db.models import Experiment, Run
 from db.retries import retried
 from kitedash.domain.errors import NotFound
@@ -41,7 +42,7 @@ def add(
 
 def get(session: Session, experiment_id: str) -> Experiment:
     """Raises NotFound."""
-    experiment = session.get(Experiment, experiment_id)
+    experiment = session.get(Experiment, experiment_id) if may_be_id(experiment_id) else None
     if experiment is None:
         raise NotFound(f"No experiment has the id {experiment_id!r}.")
     return experiment
@@ -55,7 +56,7 @@ def spec_of(experiment: Experiment) -> ExperimentSpec:
 def find(session: Session, beginning: str) -> Experiment:
     """The one experiment whose id begins so. Raises NotFound for none and for several."""
     matching = Experiment.id.startswith(beginning, autoescape=True)
-    found = session.scalars(sa.select(Experiment).where(matching).limit(2)).all()
+    found = session.scalars(sa.select(Experiment).where(matching).limit(2)).all() if may_be_id(beginning) else []
     if len(found) != 1:
         raise NotFound(f"{'Several experiments have' if found else 'No experiment has'} the id {beginning!r}.")
     return found[0]
@@ -65,6 +66,13 @@ def list_recent(session: Session, limit: int = 50) -> Sequence[Experiment]:
     """The newest first."""
     order = (Experiment.created_at.desc(), Experiment.id)
     return session.scalars(sa.select(Experiment).order_by(*order).limit(limit)).all()
+
+
+def recent_heads(session: Session, limit: int = 50) -> list[tuple[str, str, datetime]]:
+    """(id, name, when it was launched), the newest first: for lists, which need no specification."""
+    order = (Experiment.created_at.desc(), Experiment.id)
+    query = sa.select(Experiment.id, Experiment.name, Experiment.created_at).order_by(*order).limit(limit)
+    return [(experiment_id, name, created_at) for experiment_id, name, created_at in session.execute(query)]
 
 
 def by_spec_hash(session: Session, spec_sha256: str) -> Sequence[Experiment]:

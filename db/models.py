@@ -64,7 +64,7 @@ class Run(Base):
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     cancel_requested_at: Mapped[datetime | None]  # set while a running run is being told to stop
-    revision: Mapped[int] = mapped_column(Integer, default=0)  # grows with every write: caches key on it
+    revision: Mapped[int] = mapped_column(Integer, default=0)  # grows with every write but progress: a cache key
     server_facts: Mapped[dict[str, Any] | None]
     retry_of: Mapped[str | None] = mapped_column(String(36), unique=True, index=True)  # the run that this one replaces
 

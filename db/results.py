@@ -1,6 +1,6 @@
 """What was measured, as stored: each store is an upsert by run and rate, block, suite or item, so it can be repeated.
 
-Functions take a session and commit nothing.
+Functions take a session and commit nothing. Those that store raise RunEndedError where the run is over, and NotFound.
 """
 
 from __future__ import annotations
@@ -46,11 +46,15 @@ def store_block(session: Session, run_id: str, result: BlockResult, now: datetim
     upsert(session, LoadBlock, [row])
 
 
-def blocks(session: Session, run_id: str, *, rate_per_s: float | None = None) -> list[BlockResult]:
-    """The blocks of a run, or of one of its rates, by rate and number; with their requests."""
+def blocks(
+    session: Session, run_id: str, *, rate_per_s: float | None = None, block: int | None = None
+) -> list[BlockResult]:
+    """The blocks of a run, or of one of its rates, or the one of a number, by rate and number; with their requests."""
     query = sa.select(LoadBlock).where(LoadBlock.run_id == run_id).options(undefer(LoadBlock.requests_blob))
     if rate_per_s is not None:
         query = query.where(LoadBlock.rate_per_s == rate_per_s)
+    if block is not None:
+        query = query.where(LoadBlock.block == block)
     rows = session.scalars(
         query.order_by(LoadBlock.rate_per_s, LoadBlock.block), execution_options={"populate_existing": True}
     )
@@ -66,10 +70,19 @@ def block_heads(session: Session, run_id: str) -> list[BlockResult]:
 def each_block(session: Session, run_id: str) -> Iterator[BlockResult]:
     """The blocks as `blocks` gives them, read one after the other: for exports larger than memory should hold."""
     for rate_per_s, block in sorted(stored_blocks(session, run_id)):
-        row = session.get(LoadBlock, (run_id, rate_per_s, block), options=[undefer(LoadBlock.requests_blob)])
+        key, options = (run_id, rate_per_s, block), [undefer(LoadBlock.requests_blob)]
+        row = session.get(LoadBlock, key, options=options, populate_existing=True)
         if row is not None:
             yield _block_of(row, row.requests_blob)
             session.expunge(row)
+
+
+def valid_blocks(session: Session, run_id: str) -> list[tuple[float, int, datetime]]:
+    """(rate, block, when it was stored) of the blocks that count, in order; opens no blob."""
+    query = sa.select(LoadBlock.rate_per_s, LoadBlock.block, LoadBlock.stored_at)
+    valid = query.where(LoadBlock.run_id == run_id, LoadBlock.status != LevelStatus.INVALID)
+    found = session.execute(valid.order_by(LoadBlock.rate_per_s, LoadBlock.block))
+    return [(rate_per_s, block, stored_at) for rate_per_s, block, stored_at in found]
 
 
 def blocks_version(session: Session, run_id: str) -> str:
@@ -111,7 +124,7 @@ def store_level(session: Session, run_id: str, summary: LevelSummary) -> None:
     for name in ESTIMATES:
         estimate: Estimate = getattr(summary, name)
         row |= {name: estimate.value, _bound(name, "low"): estimate.low, _bound(name, "high"): estimate.high}
-        row["estimate_details"][name] = {"n": estimate.n, "note": estimate.note}
+        row["estimate_details"][name] = {"n": estimate.n, "note": estimate.note, "more": estimate.more}
     row["ttft_p90_note"] = summary.ttft_p90_ms.note[:200]
     upsert(session, LoadLevel, [row])
 
@@ -120,6 +133,16 @@ def levels(session: Session, run_id: str) -> list[LevelSummary]:
     """The load levels of a run, by rate."""
     query = sa.select(LoadLevel).where(LoadLevel.run_id == run_id).order_by(LoadLevel.rate_per_s)
     return [summary_of(row) for row in session.scalars(query, execution_options={"populate_existing": True})]
+
+
+def invalid_levels(session: Session, run_ids: Sequence[str]) -> dict[str, list[tuple[float, str]]]:
+    """Run -> (rate, why) of the load levels that gave no result, by rate; of the runs that have one."""
+    query = sa.select(LoadLevel.run_id, LoadLevel.rate_per_s, LoadLevel.reason).order_by(LoadLevel.rate_per_s)
+    found: dict[str, list[tuple[float, str]]] = {}
+    invalid = query.where(LoadLevel.run_id.in_(run_ids), LoadLevel.status == LevelStatus.INVALID)
+    for run_id, rate_per_s, reason in session.execute(invalid):
+        found.setdefault(run_id, []).append((rate_per_s, reason))
+    return found
 
 
 def summary_of(row: LoadLevel) -> LevelSummary:
@@ -178,7 +201,8 @@ def answers(session: Session, run_id: str, suite: str) -> list[Answer]:
 
 def answer(session: Session, run_id: str, suite: str, item_id: str) -> Answer | None:
     """What the run answered to one item; None where it did not."""
-    row = session.get(AnswerRow, (run_id, suite, item_id), populate_existing=True)
+    known = encoding.may_be_id(item_id)
+    row = session.get(AnswerRow, (run_id, suite, item_id), populate_existing=True) if known else None
     return None if row is None else Answer(**{field.name: getattr(row, field.name) for field in fields(Answer)})
 
 

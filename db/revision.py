@@ -9,8 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from db.models import Run
-from kitedash.domain.errors import NotFound
+from kitedash.domain.errors import KiteDashError, NotFound
 from kitedash.domain.results import RunStatus
+
+OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+class RunEndedError(KiteDashError):
+    """The run has a final state, which nothing changes, and stores no further results."""
 
 
 def change(
@@ -28,7 +34,27 @@ def change(
     return bool(changed == 1)
 
 
-def bump(session: Session, run_id: str) -> None:
-    """Something of the run was stored. Raises NotFound."""
-    if not change(session, run_id, {}):
+def change_open(session: Session, run_id: str, values: Mapping[str, Any]) -> None:
+    """Changes the row of a run that is queued or running. Raises RunEndedError and NotFound.
+
+    The row stays locked to the end of the transaction, so the run can't end before what is stored with it is there.
+    """
+    if not change(session, run_id, values, OPEN):
+        require_open(session, run_id)
+
+
+def require_open(session: Session, run_id: str) -> None:
+    """Raises RunEndedError where the run is over, and NotFound; changes and locks nothing."""
+    status = session.scalar(sa.select(Run.status).where(Run.id == run_id))
+    if status is None:
         raise NotFound(f"No run has the id {run_id!r}.")
+    if status not in OPEN:
+        raise RunEndedError(f"Run {run_id} is already {status}.")
+
+
+def bump(session: Session, run_id: str) -> None:
+    """Something of the run is stored: only while it goes on, since decisions rest on what ended runs stored.
+
+    Raises RunEndedError and NotFound.
+    """
+    change_open(session, run_id, {})

@@ -1,4 +1,5 @@
-"""Runs as stored: their life from queued to a final state. Every write makes `revision` grow: caches key on it.
+"""Runs as stored: their life from queued to a final state. Every write but the progress of a stage makes `revision`
+grow: caches key on it.
 
 Functions take a session and commit nothing. `now` is timezone-aware UTC; left out, it is the clock's.
 """
@@ -17,23 +18,19 @@ from db.models import Run, Stage, UtcDateTime
 from db.retries import newest as newest
 from db.retries import replacement as replacement
 from db.retries import replacements as replacements
-from db.revision import change
+from db.revision import OPEN, change, change_open
+from db.revision import RunEndedError as RunEndedError
 from db.stages import finished_stages as finished_stages
 from db.stages import stage_advance as stage_advance
 from db.stages import stage_begin as stage_begin
 from db.stages import stage_fail as stage_fail
 from db.stages import stage_finish as stage_finish
 from db.stages import stages as stages
-from kitedash.domain.errors import KiteDashError, NotFound
+from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate
 from kitedash.domain.results import RunStatus, ServerFacts, StageStatus
 
-OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
 HANDED_OUT = (Run.created_at, Run.experiment_id, Run.position)  # the order of a queue
-
-
-class RunEndedError(KiteDashError):
-    """The run has a final state, which nothing changes."""
 
 
 def add(
@@ -69,7 +66,7 @@ def add(
 
 def get(session: Session, run_id: str) -> Run:
     """Raises NotFound."""
-    run = session.get(Run, run_id, populate_existing=True)
+    run = session.get(Run, run_id, populate_existing=True) if encoding.may_be_id(run_id) else None
     if run is None:
         raise NotFound(f"No run has the id {run_id!r}.")
     return run
@@ -77,7 +74,8 @@ def get(session: Session, run_id: str) -> Run:
 
 def find(session: Session, beginning: str) -> Run:
     """The one run whose id begins so. Raises NotFound for none and for several."""
-    found = session.scalars(sa.select(Run).where(Run.id.startswith(beginning, autoescape=True)).limit(2)).all()
+    query = sa.select(Run).where(Run.id.startswith(beginning, autoescape=True)).limit(2)
+    found = session.scalars(query).all() if encoding.may_be_id(beginning) else []
     if len(found) != 1:
         raise NotFound(f"{'Several runs have' if found else 'No run has'} the id {beginning!r}.")
     return found[0]
@@ -96,6 +94,13 @@ def of_experiment(session: Session, experiment_id: str) -> Sequence[Run]:
     """In the order in which they were queued, those that were retried too."""
     query = sa.select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
     return session.scalars(query, execution_options={"populate_existing": True}).all()
+
+
+def revision_of_experiment(session: Session, experiment_id: str) -> str:
+    """Changes with every result of the experiment's runs, and with every run that is added."""
+    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(Run.revision), 0))
+    count, revisions = session.execute(query.where(Run.experiment_id == experiment_id)).one()
+    return f"{count}.{revisions}"
 
 
 def newest_of_experiment(session: Session, experiment_id: str) -> Sequence[Run]:
@@ -149,9 +154,7 @@ def begin(session: Session, run_id: str, worker: str, now: datetime | None = Non
         "started_at": sa.func.coalesce(Run.started_at, sa.literal(_at(now), UtcDateTime())),
         "error": "",
     }
-    if not _change_open(session, run_id, values):
-        status = get(session, run_id).status
-        raise RunEndedError(f"Run {run_id} is already {status}.")
+    change_open(session, run_id, values)
     return get(session, run_id)
 
 
@@ -191,7 +194,8 @@ def request_cancel(session: Session, run_id: str, now: datetime | None = None) -
 
 
 def set_facts(session: Session, run_id: str, facts: ServerFacts) -> None:
-    change(session, run_id, {"server_facts": encoding.plain(facts)})
+    """Raises RunEndedError and NotFound."""
+    change_open(session, run_id, {"server_facts": encoding.plain(facts)})
 
 
 def set_log_path(session: Session, run_id: str, log_path: str) -> None:

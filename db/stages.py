@@ -1,4 +1,7 @@
-"""Stages of a run as stored: what is under way, how far it is, and how often it was begun."""
+"""Stages of a run as stored: what is under way, how far it is, and how often it was begun.
+
+Functions that begin or end a stage raise RunEndedError where the run is over, and NotFound.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from db import encoding
 from db.models import Stage
-from db.revision import bump
+from db.revision import bump, require_open
 from db.upsert import upsert
 from kitedash.domain.errors import NotFound
 from kitedash.domain.results import StageStatus
@@ -38,8 +41,12 @@ def stage_begin(
 
 
 def stage_advance(session: Session, run_id: str, name: str, done: int, total: int, note: str = "") -> None:
-    """`done` of `total` units; `note` says what it does right now."""
-    _update(session, run_id, name, {"done": done, "total": total, "note": encoding.text(note)})
+    """`done` of `total` units; `note` says what it does right now.
+
+    The run's revision stays: results are kept by it, and progress is none.
+    """
+    require_open(session, run_id)
+    _set(session, run_id, name, {"done": done, "total": total, "note": encoding.text(note)})
 
 
 def stage_finish(session: Session, run_id: str, name: str, now: datetime | None = None, note: str = "") -> None:
@@ -69,6 +76,10 @@ def stages(session: Session, run_ids: Sequence[str]) -> dict[str, list[Stage]]:
 
 def _update(session: Session, run_id: str, name: str, values: dict[str, Any]) -> None:
     bump(session, run_id)
+    _set(session, run_id, name, values)
+
+
+def _set(session: Session, run_id: str, name: str, values: dict[str, Any]) -> None:
     one = sa.and_(Stage.run_id == run_id, Stage.name == name)
     if session.connection().execute(sa.update(Stage).where(one).values(values)).rowcount != 1:
         raise NotFound(f"Run {run_id} has no stage {name!r}.")

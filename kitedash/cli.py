@@ -33,20 +33,12 @@ class OneSentence(TyperGroup):
         except KiteDashError as error:
             sentence = str(error)
         except Exception as error:
-            if not (database := _database_reason(error)):
+            from kitedash.services.database_error import database_sentence
+
+            if not (sentence := database_sentence(error)):
                 raise
-            sentence = database
         typer.echo(f"kitedash: {sentence}", err=True)
         raise typer.Exit(REFUSED)
-
-
-def _database_reason(error: Exception) -> str:
-    """The sentence for an error of the database underneath, such as a full disk; "" for any other."""
-    from sqlalchemy.exc import DBAPIError
-
-    if not isinstance(error, DBAPIError):
-        return ""
-    return f"The database can't be used: {' '.join(str(error.orig).split()).rstrip('.')}."
 
 
 app = typer.Typer(

@@ -40,7 +40,7 @@ def list_records(as_json: Json = False) -> None:
                 one.title,
                 one.candidate_name,
                 one.experiment_name,
-                local_time(one.accepted_at),
+                local_time(one.accepted_at) if one.accepted_at is not None else "unknown",
                 one.accepted_by,
                 one.status,
             )

@@ -8,7 +8,7 @@ from kitedash.domain.errors import KiteDashError, NotFound
 from kitedash.services import decide_page
 from kitedash.services.decide_page import DecidePage
 from kitedash.ui import address, decision_actions, decision_form, guard
-from kitedash.ui.components import decision, decision_writing, experiment, gives_up, verdict
+from kitedash.ui.components import decision, decision_writing, experiment, gives_up, glossary
 from kitedash.ui.escape import markdown
 
 actor = guard.enter("viewer")
@@ -37,7 +37,7 @@ def draw() -> None:
     with head:
         experiment.picker(page.experiments, page.view.experiment_id)
     with definitions:
-        verdict.definitions_popover()
+        glossary.popover("decide")
     show(page)
 
 
@@ -57,7 +57,7 @@ def show(page: DecidePage) -> None:
     form = decision_form.opened(page)
     what = decision_actions.deciding(actor, page, form)
     refusal = decision_actions.refusal(actor)
-    if form.reviewing and page.document is not None:
+    if form.reviewing and page.reading is not None:
         decision_writing.review(page, form, what, refusal)
         return
     decision.head(page)

@@ -31,8 +31,9 @@ refused = {refusal.field: refusal for refusal in page.refusals}
 
 launch_start.row(page, state)
 if state.view == "YAML":
+    launch_yaml.controls(page, state)
     launch_preview.strip(page, state, actor)
-    launch_yaml.view(page, state)
+    launch_yaml.text(page, state)
 else:
     launch_start.heading(refused)
     launch_preview.strip(page, state, actor)

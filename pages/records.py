@@ -24,7 +24,7 @@ def draw() -> None:
         st.error(markdown(str(error)), icon=":material/error:")
         return
     if page.chosen is None:
-        records.nothing_decided(page.drafts)
+        records.nothing_decided(page)
         return
     address.pick(address.RECORD, str(page.chosen.number))
     records.record_list(page)

@@ -10,7 +10,7 @@ from kitedash.domain.errors import KiteDashError, NotFound
 from kitedash.services import runs_page
 from kitedash.services.runs_page import RunsPage
 from kitedash.ui import address, guard
-from kitedash.ui.components import experiment, run_actions, runs
+from kitedash.ui.components import experiment, glossary, run_actions, runs
 from kitedash.ui.escape import markdown
 
 PAGE = "runs"
@@ -33,7 +33,11 @@ def draw() -> None:
         experiment.nothing_stored()
     else:
         address.pick(address.EXPERIMENT, page.view.experiment_id)
-        experiment.picker(page.view.experiments, page.view.experiment_id)
+        head, definitions = st.columns([5, 1.2], vertical_alignment="center")
+        with head:
+            experiment.picker(page.view.experiments, page.view.experiment_id)
+        with definitions:
+            glossary.popover("runs")
         runs.banners(page)
         show(page)
     if not address.polling(PAGE):
@@ -43,7 +47,7 @@ def draw() -> None:
 def show(page: RunsPage) -> None:
     now = datetime.now(UTC)
     with st.container(horizontal=True, vertical_alignment="center"):
-        runs.summary(page.view.runs)
+        runs.summary(page.view)
         run_actions.of_experiment(actor, page.view)
     said = runs.troubles(page.view.runs)
     if page.chosen is not None:

@@ -16,6 +16,7 @@ from kitedash.ui.components import (
     experiment,
     export,
     filters,
+    glossary,
     presets,
     targets,
     verdict,
@@ -63,7 +64,7 @@ def show(found: TradeoffPage, view: TradeoffView) -> None:
     with data:
         export.data_menu(view)
     with definitions:
-        verdict.definitions_popover()
+        glossary.popover("tradeoff")
     verdict.answer(view)
     verdict.context(view)
     targets.inputs(view)

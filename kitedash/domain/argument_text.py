@@ -16,9 +16,16 @@ from kitedash.domain.errors import InvalidInput
 from kitedash.domain.experiment import ArgValue
 from kitedash.domain.sentences import shown
 
-_ITEM = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|[^,\n])+')
+LONGEST = 20_000  # characters of one input
+_SIGN = re.compile('[",]')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"')  # possessive: one look at each character
 _MAY_BE_NO_TEXT = re.compile(r"~|[\w.+-]+", re.ASCII)
 _EXAMPLE = "write name=value, such as max-num-seqs=4"
+
+
+def in_words(value: ArgValue) -> str:
+    """A value as it is shown, text without quotes: to be read, not to be read back."""
+    return value if isinstance(value, str) else text_of(value)
 
 
 def text_of(value: ArgValue) -> str:
@@ -33,8 +40,10 @@ def text_of(value: ArgValue) -> str:
 @lru_cache(maxsize=4_096)
 def value_of(text: str) -> ArgValue | None:
     """What a typed value means; None for `null`, which no argument may hold. Text that looks like nothing else, a
-    quote without its end among it, is text."""
+    quote without its end among it, is text, and so is what is longer than an input may be."""
     text = text.strip()
+    if len(text) > LONGEST:
+        return text
     if text.startswith('"'):
         try:
             read = json.loads(text)
@@ -66,8 +75,9 @@ def values_text(values: Iterable[ArgValue]) -> str:
     return ", ".join(text_of(value) for value in values)
 
 
-def parse_values(text: str) -> list[ArgValue | None]:
-    return [value_of(item) for item in _items(text)]
+def parse_values(text: str, field: str) -> list[ArgValue | None]:
+    """The values of `value, value`. Raises InvalidInput for `field` where the text is too long."""
+    return [value_of(item) for item in _items(text, field)]
 
 
 def environment_text(environment: Mapping[str, str]) -> str:
@@ -90,7 +100,7 @@ def parse_environment(text: str, field: str) -> dict[str, str]:
 
 def _split_pairs(text: str, field: str, example: str) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for item in _items(text):
+    for item in _items(text, field):
         name, sign, value = item.partition("=")
         name, value = name.strip(), value.strip()
         if not sign or not name:
@@ -103,8 +113,27 @@ def _split_pairs(text: str, field: str, example: str) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _items(text: str) -> list[str]:
-    return [item for found in _ITEM.findall(text) if (item := found.strip())]
+def _items(text: str, field: str) -> list[str]:
+    if len(text) > LONGEST:
+        raise InvalidInput(field, f"holds {len(text):,} characters; at most {LONGEST:,}")
+    return [item for line in text.split("\n") for part in _parts(line) if (item := part.strip())]
+
+
+def _parts(line: str) -> list[str]:
+    """Between the commas that are not in quotes. After a quote without its end there is none that has one: each later
+    one is escaped in what the first would hold."""
+    found, start, at = [], 0, 0
+    while sign := _SIGN.search(line, at):
+        at = sign.end()
+        if sign[0] == ",":
+            found.append(line[start : sign.start()])
+            start = at
+        elif quoted := _QUOTED.match(line, sign.start()):
+            at = quoted.end()
+        else:
+            first, *rest = line[sign.start() :].split(",")
+            return [*found, line[start : sign.start()] + first, *rest]
+    return [*found, line[start:]]
 
 
 def _is_one_item(text: str) -> bool:

@@ -68,13 +68,18 @@ def engine_environment(
     return environment | candidate.environment
 
 
-def shell_line(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+def shell_line(argv: Sequence[str], environment: Mapping[str, str], *, placeholders: bool = False) -> str:
     """The command as one quoted line for a POSIX shell, environment first, broken before each flag. For people to copy:
-    KiteDash itself never goes through a shell. `argv` may or may not begin with the program."""
+    KiteDash itself never goes through a shell. `argv` may or may not begin with the program. `placeholders`: what
+    stands in <angle brackets> is not known yet, and left as it is."""
+
+    def quoted(word: str) -> str:
+        return word if placeholders and word.startswith("<") and word.endswith(">") else shlex.quote(word)
+
     names_are_plain = all(name.isidentifier() and name.isascii() for name in environment)
     prefix = [] if names_are_plain else ["env"]
     for name, value in environment.items():
-        prefix.append(f"{name}={shlex.quote(value)}" if names_are_plain else shlex.quote(f"{name}={value}"))
+        prefix.append(f"{name}={quoted(value)}" if names_are_plain else shlex.quote(f"{name}={value}"))
     words = list(argv) if argv and not argv[0].startswith("-") else ["python", *argv]
     lines = [" ".join(part) for part in (prefix,) if part]
     line: list[str] = []
@@ -82,5 +87,5 @@ def shell_line(argv: Sequence[str], environment: Mapping[str, str]) -> str:
         if word.startswith("--") and line:
             lines.append(" ".join(line))
             line = []
-        line.append(shlex.quote(word))
+        line.append(quoted(word))
     return " \\\n  ".join([*lines, " ".join(line)])

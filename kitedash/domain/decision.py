@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kitedash.domain import wording
+from kitedash.domain import pareto, wording
 from kitedash.domain.decision_content import DecisionContent as DecisionContent
 from kitedash.domain.decision_content import DraftContent as DraftContent
 from kitedash.domain.decision_content import content_from as content_from
@@ -79,8 +79,8 @@ def product_reason(
 ) -> str:
     """Why a candidate that is on no front is not chosen, from what is stored.
 
-    `dominated_by`: members of the front that are at least as good in all three numbers. `incomplete`: why it could not
-    take part in the front, "" where it did.
+    `dominated_by`: members of the front that are at least as good in all three numbers, none where it does not compare
+    with them: `incomplete` then says why.
     """
     if not measured:
         if error:
@@ -115,10 +115,4 @@ def product_reason(
 
 def dominating(mine: tuple[float, float, float], front: Sequence[tuple[str, tuple[float, float, float]]]) -> list[str]:
     """Which of the named points are at least as good in all of (P90 TTFT, cost, pass rate) and better in one."""
-
-    def dominates(theirs: tuple[float, float, float]) -> bool:
-        ttft, cost, share = theirs
-        as_good = ttft <= mine[0] and cost <= mine[1] and share >= mine[2]
-        return as_good and theirs != mine
-
-    return [name for name, point in front if dominates(point)]
+    return [name for name, point in front if pareto.dominates(pareto.losses(*point), pareto.losses(*mine))]

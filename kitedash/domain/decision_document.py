@@ -175,7 +175,7 @@ class SettingsPart:
 
 @dataclass(frozen=True)
 class ServerPart:
-    """What the engine and the machine said of themselves. `argv` follows `python`; it holds no key."""
+    """What the engine and the machine said of themselves. `argv` is the command from `python` on; it holds no key."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]

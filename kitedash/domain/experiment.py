@@ -27,6 +27,8 @@ def broken_rule(field: str, sentence: str) -> PydanticCustomError:
     return PydanticCustomError("broken_rule", "{field} {sentence}", {"field": field, "sentence": sentence})
 
 
+MOST_MS = 86_400_000  # a day: no target asks for more
+MOST_USD = 1_000_000
 SEEDS_APART = 1_000_003  # a prime, so that repeats of neighbouring seeds do not meet
 
 
@@ -118,15 +120,15 @@ class SuiteChoice(Strict):
 
 
 class Targets(Strict):
-    ttft_p90_ms: Positive = Field(description="P90 time to first token in ms")
-    cost_per_1000_requests_usd: Positive = Field(description="deployed cost in USD per 1,000 requests")
+    ttft_p90_ms: Positive = Field(le=MOST_MS, description="P90 time to first token in ms")
+    cost_per_1000_requests_usd: Positive = Field(le=MOST_USD, description="deployed cost in USD per 1,000 requests")
     pass_rate: float = Field(
         gt=0, le=1, allow_inf_nan=False, description="share of the repository suite's items that pass (0.6 = 60 %)"
     )
 
 
 class Guardrails(Strict):
-    tpot_p90_ms: Positive = Field(description="P90 time per output token in ms")
+    tpot_p90_ms: Positive = Field(le=MOST_MS, description="P90 time per output token in ms")
     error_rate: float = Field(0.01, ge=0, lt=1, allow_inf_nan=False, description="share of requests that may fail")
 
 

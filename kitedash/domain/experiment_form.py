@@ -6,13 +6,14 @@ Whether a form is an experiment is for `form_checks.py`; its fields are in `form
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from kitedash.domain.argument_text import (
     environment_text,
+    in_words,
     pairs_text,
     parse_environment,
     parse_pairs,
@@ -119,6 +120,13 @@ def partial_data_of(form: ExperimentForm) -> tuple[dict[str, Any], list[InvalidI
             unread.append(error)
             return {}
 
+    def values(text: str, path: str) -> list[ArgValue | None]:
+        try:
+            return parse_values(text, path)
+        except InvalidInput as error:
+            unread.append(error)
+            return []
+
     def candidate(row: CandidateRow, where: str) -> dict[str, Any]:
         args = _columns(row)
         for name, value in pairs(row.further, f"{where}.further").items():
@@ -144,12 +152,12 @@ def partial_data_of(form: ExperimentForm) -> tuple[dict[str, Any], list[InvalidI
         "environment": environment(form.environment, "environment"),
         "devices": number(form.devices),
         "candidates": [candidate(row, f"candidates[{index}]") for index, row in enumerate(form.candidates)],
-        "matrix": {row.name: parse_values(row.value) for row in form.matrix if row.value.strip()},
+        "matrix": {row.name: values(row.value, f"matrix.{row.name}") for row in form.matrix if row.value.strip()},
         "exclude": [pairs(text, f"exclude[{index}]") for index, text in enumerate(form.exclude)],
         "baseline": form.baseline,
     }
     for group in GROUPS:
-        data[group] = _numbers(group, getattr(form, group))
+        data[group] = _numbers(group, getattr(form, group), values)
     data["suites"] = [_filled({"name": suite.name, "margin": share_of(suite.margin)}) for suite in form.suites]
     data["repeats"] = number(form.repeats)
     return {key: value for key, value in data.items() if value not in ("", [], {}) or key in GROUPS}, unread
@@ -202,18 +210,18 @@ def _texts(group: str, spec: ExperimentSpec) -> dict[str, str]:
         if f"{group}.{name}" in PER_CENT:
             found[name] = per_cent_text(value)
         elif name != "rates_per_s":
-            found[name] = value if isinstance(value, str) else text_of(_whole(value))
+            found[name] = in_words(_whole(value))
     return found
 
 
-def _numbers(group: str, typed: Any) -> dict[str, Any]:
+def _numbers(group: str, typed: Any, values: Callable[[str, str], list[ArgValue | None]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in fields(typed):
         text: str = getattr(typed, one.name)
         if not text.strip():
             continue
         if one.name == "rates_per_s":
-            found[one.name] = parse_values(text)
+            found[one.name] = values(text, f"{group}.{one.name}")
         else:
             found[one.name] = share_of(text) if f"{group}.{one.name}" in PER_CENT else number(text)
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kitedash.domain import plain_yaml, wording
+from kitedash.domain.argument_text import in_words
+from kitedash.domain.command import shell_line
 from kitedash.domain.madr_text import (
     amount,
     bullets,
@@ -177,7 +178,7 @@ def _server(option: Option) -> list[str]:
     rows = [["model", line(settings["model"])], ["number format", line(settings["quantization"])]]
     rows += [["devices", f"{settings['devices']:,}"]]
     rows += [
-        [f"engine argument {line(name)}", line(_written(value))] for name, value in settings["engine_args"].items()
+        [f"engine argument {line(name)}", line(in_words(value))] for name, value in settings["engine_args"].items()
     ]
     if price["usd_per_hour"] is not None:
         per_hour = amount(price["usd_per_hour"], wording.usd)
@@ -198,24 +199,6 @@ def _server(option: Option) -> list[str]:
         ["kernels", line(", ".join(filter(None, (server["linear_kernel"], server["attention_backend"]))))],
         ["note", line(server["kernel_note"])],
     ]
-    return [table(("what", "value"), [row for row in rows if row[1]]), fenced(_command(server), "sh")]
-
-
-def _command(server: Mapping[str, Any]) -> str:
-    """As it was started, one variable or argument a line; the key that it was given is not in it."""
-    variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(server["environment"].items())]
-    return " \\\n  ".join([*variables, "python", *_arguments(server["argv"])])
-
-
-def _arguments(argv: Sequence[str]) -> list[str]:
-    lines: list[str] = []
-    for argument in argv:
-        if argument.startswith("-") or not lines or " " in lines[-1]:
-            lines.append(shlex.quote(argument))
-        else:
-            lines[-1] += f" {shlex.quote(argument)}"
-    return lines
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    # As it was started; the key that it was given is not in it. Parsed JSON keeps no order, so there is one here.
+    command = shell_line(server["argv"], dict(sorted(server["environment"].items())))
+    return [table(("what", "value"), [row for row in rows if row[1]]), fenced(command, "sh")]

@@ -1,7 +1,7 @@
 """Markdown that text from outside can't break: escaping, tables, code blocks, and numbers with interval and n.
 
 What people, engines and models wrote is data: it becomes text of one paragraph, cell or heading, and never a heading,
-list, table, link, code block, HTML or front matter of its own.
+list, table, link, code block, HTML or front matter of its own. Addresses and @names stay text (live_text.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import isinf
 from typing import Any
 
 from kitedash.domain import wording
+from kitedash.domain.live_text import inert
 
 _INLINE = re.compile(r"([\\`*_\[\]<>|~&$#])")
 _LINE_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)](?:\s|$)))")
@@ -23,7 +24,7 @@ Write = Callable[[float | None], str]
 
 def line(text: str) -> str:
     """On one line, as it is written: for headings, cells, list items and the middle of sentences."""
-    return _start(_INLINE.sub(r"\\\1", " ".join(_HIDDEN.sub(" ", text).split())))
+    return _start(_INLINE.sub(r"\\\1", inert(" ".join(_HIDDEN.sub(" ", text).split()))))
 
 
 def paragraphs(text: str) -> str:

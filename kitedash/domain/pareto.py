@@ -53,10 +53,20 @@ class FrontEvidence:
     passed: Mapping[str, bool]
 
 
+def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether `one` is at least as good as `other` in every number and better in one; of each number less is better."""
+    return all(a <= b for a, b in zip(one, other, strict=True)) and any(a < b for a, b in zip(one, other, strict=True))
+
+
+def losses(ttft_p90_ms: float, cost_usd: float, pass_rate: float) -> tuple[float, float, float]:
+    """The three numbers so that of each less is better."""
+    return ttft_p90_ms, cost_usd, -pass_rate
+
+
 def on_front(ttft_p90_ms: Sequence[float], cost_usd: Sequence[float], pass_rate: Sequence[float]) -> list[bool]:
     """Which of the candidates are not dominated, by their point estimates."""
-    losses = np.array([ttft_p90_ms, cost_usd, [-share for share in pass_rate]], dtype=float)
-    return [bool(member) for member in _front(losses[:, np.newaxis, :])[0]]
+    points = [losses(*point) for point in zip(ttft_p90_ms, cost_usd, pass_rate, strict=True)]
+    return [not any(dominates(other, point) for other in points) for point in points]
 
 
 def front_probability(
@@ -76,17 +86,18 @@ def front_probability(
         return []
     rng = np.random.default_rng(seed)
     operating = [_operating_draws(candidate.rates, targets, guardrails, draws, rng) for candidate in candidates]
-    losses = np.empty((3, draws, len(candidates)))
-    losses[0] = np.column_stack([ttft for ttft, _ in operating])
-    losses[1] = np.column_stack([cost for _, cost in operating])
-    losses[2] = -_pass_rate_draws([candidate.passed for candidate in candidates], clusters, draws, rng)
-    return [float(share) for share in _front(losses).mean(axis=0)]
+    drawn = np.empty((3, draws, len(candidates)))
+    drawn[0] = np.column_stack([ttft for ttft, _ in operating])
+    drawn[1] = np.column_stack([cost for _, cost in operating])
+    drawn[2] = -_pass_rate_draws([candidate.passed for candidate in candidates], clusters, draws, rng)
+    return [float(share) for share in _front(drawn).mean(axis=0)]
 
 
-def _front(losses: Floats) -> NDArray[np.bool_]:
-    """Membership, shape (draws, candidates), of losses with shape (3, draws, candidates); NaN: not there at all."""
-    present = ~np.isnan(losses).any(axis=0)
-    mine, theirs = losses[:, :, :, np.newaxis], losses[:, :, np.newaxis, :]
+def _front(drawn: Floats) -> NDArray[np.bool_]:
+    """`dominates` for all draws at once: membership, shape (draws, candidates), of losses with shape (3, draws,
+    candidates); NaN: not there at all."""
+    present = ~np.isnan(drawn).any(axis=0)
+    mine, theirs = drawn[:, :, :, np.newaxis], drawn[:, :, np.newaxis, :]
     as_good, better = np.all(theirs <= mine, axis=0), np.any(theirs < mine, axis=0)
     member: NDArray[np.bool_] = present & ~np.any(as_good & better, axis=2)
     return member

@@ -68,16 +68,25 @@ def _best(
         return _none(key, everyone)
     best = min(known, key=lambda one: (loss(one), not one.is_established, _cost(one)))
     tied = [one.name for one in known if loss(one) == loss(best) and one is not best]
-    among = f"{words(best)}, of the {len(known)} that miss nothing"
-    if len(known) == 1:
-        among = f"{words(best)}, and the only one that misses nothing"
-    tie = f" (as {wording.listed(tied)}; the cheaper one first)" if tied else ""
+    tie = f" (as {wording.listed(tied)}; an established one first, then the cheaper)" if tied else ""
     rests = (
         "it meets every target and passes every suite."
         if best.is_established
         else f"not established: {wording.listed(best.open)}."
     )
-    return Preset(key, LABELS[key], best.name, best.is_established, f"{best.name}: {among}{tie}; {rests}")
+    sentence = f"{best.name}: {words(best)}, {_among(known, able)}{tie}; {rests}"
+    return Preset(key, LABELS[key], best.name, best.is_established, sentence)
+
+
+def _among(known: Sequence[Contender], able: Sequence[Contender]) -> str:
+    """Out of how many it is picked: `known` are those of `able` that have the number."""
+    if len(able) == 1:
+        return "and the only one that misses nothing"
+    if len(known) == len(able):
+        return f"of the {len(able)} that miss nothing"
+    if len(known) == 1:
+        return f"and the only one with this number of the {len(able)} that miss nothing"
+    return f"of the {len(known)} with this number among the {len(able)} that miss nothing"
 
 
 def _none(key: PresetKey, everyone: Sequence[Contender]) -> Preset:

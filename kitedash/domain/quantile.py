@@ -91,7 +91,7 @@ def quantile_interval(blocks: Sequence[Floats], q: float) -> Estimate:
     low_at, high_at = _ranks(n, q, effective_size(n, len(filled), effect))
     low = float(pooled[low_at - 1]) if low_at >= 1 else None
     high = float(pooled[high_at - 1]) if high_at <= n else None
-    note = ""
+    note, more = "", None
     if low is None or high is None:
         more = _more_requests(q, n, len(filled), effect)
         note = "too few" + (f" (about {more} more requests would do)" if more else "")
@@ -105,6 +105,7 @@ def quantile_interval(blocks: Sequence[Floats], q: float) -> Estimate:
         high if high is not None and math.isfinite(high) else None,
         n,
         note,
+        more,
     )
 
 

@@ -19,7 +19,7 @@ from kitedash.domain.errors import InvalidInput
 from kitedash.domain.schema_errors import path as path_of
 from kitedash.domain.sentences import shown
 
-MAX_BYTES = 20_000_000
+MAX_BYTES = 8_000_000  # of an export: reading one takes 40 times that in memory
 MAX_DEPTH = 40
 KEYS = frozenset(field.name for field in dataclasses.fields(Document))
 _ENVELOPE_HASH = re.compile(rb'"sha256":"([0-9a-f]{64})"\}\s*\Z')
@@ -30,7 +30,7 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A row as it is stored."""
+    """A row as it is stored; `damaged` names the columns that hold no value of their type, which is left empty here."""
 
     number: int
     experiment_id: str
@@ -42,6 +42,7 @@ class StoredRecord:
     document: str
     sha256: str
     previous_sha256: str
+    damaged: tuple[str, ...] = ()
 
 
 def envelope(document: str, sha256: str) -> bytes:
@@ -119,6 +120,8 @@ def check_form(document: Mapping[str, Any]) -> None:
 
 def problems_of(record: StoredRecord) -> list[str]:
     """What is wrong with one row by itself: its form, its hash, its columns."""
+    if record.damaged:
+        return [f"{name} can't be read any more in the table" for name in record.damaged]
     found = []
     if sha256_of(record.document.encode("utf-8", "replace").decode()) != record.sha256:
         found.append("its document was changed: it does not have the hash that is stored beside it")

@@ -40,6 +40,7 @@ class Estimate:
     high: float | None = None
     n: int = 0
     note: str = ""
+    more: int | None = None  # about so many more observations would bound it, where they are too few
 
 
 @dataclass(frozen=True)

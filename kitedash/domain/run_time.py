@@ -108,15 +108,16 @@ class Progress:
 
 
 def number_format_of(candidate: Candidate) -> str:
-    """KiteDash's own format, else the dtype."""
+    """Of the weights: the format that KiteDash makes, else the dtype that the engine is told, else its own choice."""
     if candidate.quantization != "none":
         return candidate.quantization
-    return str(candidate.engine_args.get("dtype", "auto"))
+    dtype = str(candidate.engine_args.get("dtype", "auto"))
+    return "model's own" if dtype == "auto" else dtype
 
 
-def blocks_s(plan: LoadPlan) -> float:
-    """All blocks of the plan, without what comes between them. An overloaded candidate ends earlier."""
-    return planned_blocks(plan) * plan.block_duration_s
+def least_blocks_s(plan: LoadPlan) -> float:
+    """The blocks that every candidate is measured in, overloaded or not, without what comes between them."""
+    return least_blocks(plan) * plan.block_duration_s
 
 
 @dataclass(frozen=True)

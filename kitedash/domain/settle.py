@@ -34,11 +34,20 @@ def needed_to_settle(estimate: Estimate, target: float) -> int | None:
 
 def settle_level(level: LevelSummary, targets: Targets, guardrails: Guardrails) -> str:
     """What would tell whether this level is held: a sentence, or "" when its intervals already do."""
-    parts = [
-        _settle_quantile("P90 TTFT", level.ttft_p90_ms, targets.ttft_p90_ms, level),
-        _settle_quantile("P90 TPOT", level.tpot_p90_ms, guardrails.tpot_p90_ms, level),
-    ]
-    return "; ".join(part for part in parts if part)
+    asked = (
+        ("P90 TTFT", level.ttft_p90_ms, targets.ttft_p90_ms),
+        ("P90 TPOT", level.tpot_p90_ms, guardrails.tpot_p90_ms),
+    )
+    open_ones = [(name, estimate, target) for name, estimate, target in asked if _is_open(estimate, target)]
+    counted = {name: needed for name, one, target in open_ones if (needed := _needed(one, target)) is not None}
+    parts = []
+    if counted:  # the same requests give both numbers, so the larger count settles both
+        n = max(estimate.n for name, estimate, _ in open_ones if name in counted)
+        at = wording.rate(level.rate_per_s)
+        names = wording.listed(list(counted))
+        parts.append(f"{names}: about {_about(max(counted.values()))} requests at {at} (now {n:,})")
+    parts += [_no_count(name, one, target, level) for name, one, target in open_ones if name not in counted]
+    return "; ".join(parts)
 
 
 def settle_cost(
@@ -84,15 +93,23 @@ def settle_verdict(suite: str, kind: str, n_items: int, items_needed: int | None
     return ""
 
 
-def _settle_quantile(name: str, estimate: Estimate, target: float, level: LevelSummary) -> str:
+def _is_open(estimate: Estimate, target: float) -> bool:
+    """Whether more requests could still tell on which side of the target it is."""
     if estimate.value is None or (estimate.high is not None and estimate.high <= target):
-        return ""
-    if estimate.low is not None and estimate.low > target:
-        return ""
-    at = wording.rate(level.rate_per_s)
+        return False
+    return not (estimate.low is not None and estimate.low > target)
+
+
+def _needed(estimate: Estimate, target: float) -> int | None:
+    """In all, to move the interval off the target or, where they are too few for that, to have one at all."""
     needed = needed_to_settle(estimate, target)
-    if needed is not None:
-        return f"{name}: about {_about(needed)} requests at {at} (now {estimate.n:,})"
+    if needed is None and (estimate.high is None or estimate.low is None) and estimate.more is not None:
+        return estimate.n + estimate.more
+    return needed
+
+
+def _no_count(name: str, estimate: Estimate, target: float, level: LevelSummary) -> str:
+    at = wording.rate(level.rate_per_s)
     if estimate.high is None or estimate.low is None:
         return f"{name} at {at}: {estimate.note or 'more requests'}, now {estimate.n:,}"
     near = f"at {at} it is too near {wording.milliseconds(target)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kitedash.domain.argument_text import pairs_text, text_of, values_text
+from kitedash.domain.argument_text import in_words, pairs_text, values_text
 from kitedash.domain.experiment import CandidateSpec, ExperimentSpec
 
 ABSENT = ""
@@ -81,4 +81,4 @@ def _text(value: object) -> str:
         return ABSENT
     if isinstance(value, tuple):
         return values_text(value)
-    return value if isinstance(value, str) else text_of(value)  # type: ignore[arg-type]  # a plain value by now
+    return in_words(value)  # type: ignore[arg-type]  # a plain value by now

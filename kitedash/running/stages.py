@@ -127,6 +127,8 @@ async def _on_server(run: RunContext, progress: Progress, work: Callable[[Endpoi
         endpoint = await _endpoint(run, progress)
         try:
             found = await work(endpoint)
+        except runs.RunEndedError:
+            raise
         except Exception as error:  # whatever it looks like from the outside: is it the server?
             if await _is_alive(run):
                 raise

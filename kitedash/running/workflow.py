@@ -61,6 +61,9 @@ async def run_workflow(run_id: str) -> None:
             await _clear(run)
             _end(run, runs.cancel)
         raise  # not cancelled: another worker has taken the run over, and its files with it
+    except runs.RunEndedError as ended:  # while this worker slept, by another one or by a cancel
+        run.log(f"stopped: {ended}")
+        await _clear(run)
     except Exception as error:
         run.log(traceback.format_exc())
         await _clear(run)
@@ -81,6 +84,8 @@ async def stage_step(run: RunContext, stage: str, position: int) -> str:
         run.server.begin_stage()
     try:
         await perform(run, stage)
+    except runs.RunEndedError:  # nothing is left to be said of the stage
+        raise
     except KiteDashError as error:
         sentence = str(error)
         tail = error.log_tail if isinstance(error, EngineFailed) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kitedash.domain import comparison
+from kitedash.domain.argument_text import in_words
 from kitedash.domain.comparison import Difference, Side
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import ArgValue, Candidate, SuiteChoice
@@ -144,9 +145,7 @@ def _settings(mine: Candidate, theirs: Candidate) -> tuple[tuple[str, str, str],
 
 
 def _written(value: ArgValue | None) -> str:
-    if value is None:
-        return NOT_SET
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return NOT_SET if value is None else in_words(value)
 
 
 def _suite(choice: SuiteChoice, mine: CandidateEvidence, theirs: CandidateEvidence) -> SuiteComparison:

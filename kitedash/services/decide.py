@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,15 +13,17 @@ from sqlalchemy.orm import Session
 
 from db import decisions, experiments, runs
 from db.engine import hold_write_lock, sessions
-from db.models import DecisionDraft, DecisionRecord
-from kitedash.domain import decision, madr
+from db.models import DecisionDraft
+from kitedash.domain import decision, madr, record_check
 from kitedash.domain.canonical_json import canonical, plain, sha256_of
 from kitedash.domain.decision import DecisionContent, DraftContent
+from kitedash.domain.decision_document import Document
 from kitedash.domain.errors import InvalidInput, Refused
 from kitedash.domain.experiment import Targets
 from kitedash.domain.sentences import not_among
 from kitedash.services.actor import Actor, require
-from kitedash.services.decision_document import Acceptance, Gathered, document, gather, is_measured
+from kitedash.services.decision_document import Acceptance, Gathered, document, gather
+from kitedash.services.evidence import ExperimentEvidence
 from kitedash.services.records import RecordView, record
 from kitedash.services.views import TradeoffView
 from kitedash.settings import settings
@@ -114,13 +117,31 @@ def discard_draft(actor: Actor, draft_id: str) -> None:
             raise _refusal(decisions.get_draft(session, draft_id))
 
 
-def draft_markdown(draft_id: str) -> str:
-    """What the record would say now, marked as a draft; what is missing is said to be. Raises NotFound."""
-    found = draft(draft_id)
+@dataclass(frozen=True)
+class Reading:
+    """A draft as the record that it would be now, marked as a draft; what is missing is said to be. `sha256` is that of
+    the document, so of every number, price and hash in it: `accept` takes it back from who has read it."""
+
+    document: Document
+    markdown: str
+    sha256: str
+
+
+def as_it_would_read(draft: DraftView, evidence: ExperimentEvidence | None = None) -> Reading:
+    """`evidence`: of its experiment, where that was read already. Raises NotFound."""
     with sessions(settings().url)() as session:
-        gathered = gather(session, found.experiment_id, found.targets)
-    drafted = document(gathered, found.candidate_name, found.content, supersedes=found.supersedes)
-    return madr.render(plain(drafted), "")
+        gathered = gather(session, draft.experiment_id, draft.targets, evidence)
+    found = _drafted(draft, gathered)
+    return Reading(found, madr.render(plain(found), ""), _hash_of(found))
+
+
+def _drafted(draft: DraftView, gathered: Gathered) -> Document:
+    """Without what only accepting adds."""
+    return document(gathered, draft.candidate_name, draft.content, supersedes=draft.supersedes)
+
+
+def _hash_of(drafted: Document) -> str:
+    return sha256_of(canonical(drafted))
 
 
 def reasons_needed(view: TradeoffView, candidate_name: str) -> tuple[str, ...]:
@@ -134,12 +155,12 @@ def reasons_needed(view: TradeoffView, candidate_name: str) -> tuple[str, ...]:
     )
 
 
-def accept(actor: Actor, draft_id: str, *, revision: int, evidence_revision: str) -> RecordView:
+def accept(actor: Actor, draft_id: str, *, revision: int, read_sha256: str) -> RecordView:
     """Freezes the draft as the next record, in one transaction; it can't be changed after that, only superseded.
 
-    `revision` is that of the draft and `evidence_revision` that of the view which the person looked at: where either
-    has moved on, what they saw is not what would be frozen. Raises NotAllowed, NotFound, InvalidInput (naming the
-    field that is missing or wrong) and Refused.
+    `revision` is that of the draft and `read_sha256` that of the `Reading` which the person looked at: where either has
+    moved on (new results, another price), what they saw is not what would be frozen. Raises NotAllowed, NotFound,
+    InvalidInput (naming the field that is missing or wrong) and Refused.
     """
     require(actor, "engineer", "accept decisions")
     url = settings().url
@@ -150,7 +171,9 @@ def accept(actor: Actor, draft_id: str, *, revision: int, evidence_revision: str
         drafted = _view(seen)
         stored_before = decisions.run_revisions(session, drafted.experiment_id)
         gathered = gather(session, drafted.experiment_id, drafted.targets)
-    content = _complete(drafted, gathered, evidence_revision)
+    if _hash_of(_drafted(drafted, gathered)) != read_sha256:
+        raise _moved_on()
+    content = _complete(drafted, gathered)
 
     with sessions(url).begin() as session:
         hold_write_lock(session, DECIDE_LOCK)
@@ -163,17 +186,15 @@ def accept(actor: Actor, draft_id: str, *, revision: int, evidence_revision: str
     return record(number)
 
 
-def _complete(drafted: DraftView, gathered: Gathered, evidence_revision: str) -> DecisionContent:
+def _complete(drafted: DraftView, gathered: Gathered) -> DecisionContent:
     view = gathered.view
-    if view.revision != evidence_revision:
-        raise _moved_on()
     content = decision.content_from(drafted.content.model_dump(mode="json"))
     names = [found.name for found in view.candidates]
     for name in content.rejected:
         if name not in names:
             raise InvalidInput(f"rejected.{name}", not_among(name, names))
     chosen = next((found for found in view.candidates if found.name == drafted.candidate_name), None)
-    if chosen is None or not is_measured(chosen):
+    if chosen is None or not chosen.is_measured:
         raise InvalidInput(
             "candidate_name", f"{drafted.candidate_name} was not measured, so no numbers can speak for it"
         )
@@ -182,7 +203,9 @@ def _complete(drafted: DraftView, gathered: Gathered, evidence_revision: str) ->
 
 
 def _add(session: Session, drafted: DraftView, gathered: Gathered, content: DecisionContent, actor: Actor) -> int:
-    last: DecisionRecord | None = decisions.last_record(session)
+    last = decisions.last_record(session)
+    if last is not None and "sha256" in last.damaged:
+        raise Refused(f"Record {last.number} was changed in the database, so no other can be chained to it: verify it.")
     accepted = Acceptance(
         number=last.number + 1 if last is not None else 1,
         at=datetime.now(UTC),
@@ -192,6 +215,8 @@ def _add(session: Session, drafted: DraftView, gathered: Gathered, content: Deci
     text = canonical(
         document(gathered, drafted.candidate_name, content, supersedes=drafted.supersedes, accepted=accepted)
     )
+    sha256 = sha256_of(text)
+    _require_verifiable(text, sha256)
     decisions.add_record(
         session,
         accepted.number,
@@ -202,10 +227,20 @@ def _add(session: Session, drafted: DraftView, gathered: Gathered, content: Deci
         accepted_at=accepted.at,
         accepted_by=accepted.by,
         document=text,
-        sha256=sha256_of(text),
+        sha256=sha256,
         previous_sha256=accepted.previous_sha256,
     )
     return accepted.number
+
+
+def _require_verifiable(text: str, sha256: str) -> None:
+    """No record whose exports `verify` would refuse for their size."""
+    size = max(len(record_check.envelope(text, sha256)), len(madr.render(json.loads(text), sha256).encode()))
+    if size > record_check.MAX_BYTES:
+        raise Refused(
+            f"The record would have {size / 1e6:.1f} MB, and verifying reads at most {record_check.MAX_BYTES / 1e6:g} "
+            "MB: write less, or decide on an experiment with fewer candidates."
+        )
 
 
 def _require_candidate(session: Session, experiment_id: str, name: str) -> None:
@@ -225,7 +260,9 @@ def _require_supersedable(session: Session, number: int | None) -> None:
 
 
 def _moved_on() -> Refused:
-    return Refused("The results changed since you looked at them: look at the new numbers, then accept.")
+    return Refused(
+        "What the record would say changed since you read it, such as a result or a price: read it anew, then accept."
+    )
 
 
 def _refusal(stored: DecisionDraft) -> Refused:

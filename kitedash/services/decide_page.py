@@ -7,25 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from db.engine import sessions
-from kitedash.domain import madr
-from kitedash.domain.canonical_json import plain
 from kitedash.domain.decision_content import DecisionContent, content_from, require_reasons
-from kitedash.domain.decision_document import Document
 from kitedash.domain.errors import InvalidInput
 from kitedash.services import decide, records
 from kitedash.services.compare import ComparisonView, against_front
-from kitedash.services.decide import DraftView
-from kitedash.services.decision_document import document as build_document
-from kitedash.services.decision_document import gather, is_measured
-from kitedash.services.evidence import experiment_evidence
+from kitedash.services.decide import DraftView, Reading
+from kitedash.services.kept_evidence import kept_evidence, kept_view
 from kitedash.services.limits import AskedLimits
-from kitedash.services.pricing import Prices
 from kitedash.services.records import RecordItem
-from kitedash.services.runs import runs_view
-from kitedash.services.tradeoff import assemble
+from kitedash.services.runs import recent_experiments
 from kitedash.services.views import CandidateView, ExperimentItem, TradeoffView
-from kitedash.settings import settings
 
 # Content that nothing is wrong with: what is asked of a field can so be found out field by field.
 _STAND_INS: Final[Mapping[str, Any]] = {
@@ -52,8 +43,7 @@ class DecidePage:
     reasons_needed: tuple[str, ...] = ()
     drafts: tuple[DraftView, ...] = ()  # the open ones of this experiment, the last saved first
     draft: DraftView | None = None  # the one that is open on the page; accepted ones too
-    document: Document | None = None  # the record as the saved draft would make it; None unless asked for
-    markdown: str = ""  # of the same
+    reading: Reading | None = None  # the record as the saved draft would make it; None unless asked for
     decided: tuple[RecordItem, ...] = ()  # records of this experiment
     guardrails_asked: bool = False  # other guardrails than those written down were asked for, and do not count
     open_records: tuple[RecordItem, ...] = ()  # what can be superseded: of this experiment first, then the newest
@@ -77,17 +67,17 @@ def page(
     draft = decide.draft(draft_id) if draft_id else None
     if draft is not None and experiment_id not in (None, draft.experiment_id):
         draft = None
-    stored = runs_view(draft.experiment_id if draft is not None else experiment_id)
-    if stored.experiment_id is None:
-        return DecidePage(stored.experiments, None)
-    evidence = experiment_evidence(stored.experiment_id)
+    recent = recent_experiments(draft.experiment_id if draft is not None else experiment_id)
+    if recent.chosen is None:
+        return DecidePage(recent.items, None)
+    evidence = kept_evidence(recent.chosen)
     limits = limits or AskedLimits()
-    view = assemble(evidence, Prices(), targets=draft.targets if draft is not None else limits.targets(evidence.spec))
+    view = kept_view(evidence, targets=draft.targets if draft is not None else limits.targets(evidence.spec))
     every_record = records.records()
     found = DecidePage(
-        experiments=stored.experiments,
+        experiments=recent.items,
         view=view,
-        measured=tuple(candidate for candidate in view.candidates if is_measured(candidate)),
+        measured=tuple(candidate for candidate in view.candidates if candidate.is_measured),
         drafts=decide.drafts(view.experiment_id),
         draft=draft,
         decided=tuple(record for record in every_record if record.experiment_id == view.experiment_id),
@@ -107,14 +97,7 @@ def page(
     )
     if not reading or draft is None or draft.accepted_number is not None:
         return found
-    document = _as_it_would_read(draft)
-    return replace(found, document=document, markdown=madr.render(plain(document), ""))
-
-
-def _as_it_would_read(draft: DraftView) -> Document:
-    with sessions(settings().url)() as session:
-        gathered = gather(session, draft.experiment_id, draft.targets)
-    return build_document(gathered, draft.candidate_name, draft.content, supersedes=draft.supersedes)
+    return replace(found, reading=decide.as_it_would_read(draft, evidence))
 
 
 def _missing(name: str) -> str:

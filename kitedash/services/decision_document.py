@@ -14,7 +14,8 @@ from kitedash.domain import decision
 from kitedash.domain.decision import DraftContent
 from kitedash.domain.decision_document import FORMAT, Document, ExperimentPart, Option
 from kitedash.domain.experiment import Targets
-from kitedash.domain.results import LevelStatus, RunStatus
+from kitedash.domain.results import RunStatus
+from kitedash.domain.wording import listed
 from kitedash.services import decision_parts as parts
 from kitedash.services.compare import ComparisonView, against_front
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, experiment_evidence
@@ -48,9 +49,14 @@ class Acceptance:
     previous_sha256: str
 
 
-def gather(session: Session, experiment_id: str, targets: Targets) -> Gathered:
-    """Raises NotFound. What a run that goes on has stored is left out of the evidence: it is going to change."""
-    evidence, prices = experiment_evidence(experiment_id), Prices()
+def gather(
+    session: Session, experiment_id: str, targets: Targets, evidence: ExperimentEvidence | None = None
+) -> Gathered:
+    """`evidence` that was read already is not read again. Raises NotFound.
+
+    What a run that goes on has stored is left out of the hashes: it is going to change.
+    """
+    evidence, prices = evidence or experiment_evidence(experiment_id), Prices()
     ended = {run.id for run in runs.of_experiment(session, experiment_id) if RunStatus(run.status).is_final}
     run_ids = [run_id for candidate in evidence.candidates for run_id in candidate.run_ids if run_id in ended]
     return Gathered(
@@ -89,7 +95,9 @@ def document(
     view, spec = gathered.view, gathered.view.spec
     against = {one.other: one for one in against_front(gathered.evidence, view, chosen)}
     front = [
-        (one.name, numbers) for one in view.candidates if one.on_front and (numbers := three_numbers(one)) is not None
+        (one.name, numbers)
+        for one, stored in zip(view.candidates, gathered.evidence.candidates, strict=True)
+        if one.on_front and not stored.other_requests and (numbers := one.three_numbers) is not None
     ]
     recommended = view.recommendation
     return Document(
@@ -127,20 +135,6 @@ def document(
     )
 
 
-def three_numbers(view: CandidateView) -> Numbers | None:
-    """What the front compares; None where one of them is missing."""
-    if view.point is None or view.cost is None or view.pass_rate is None:
-        return None
-    found = (view.point.summary.ttft_p90_ms.value, view.cost.deployed_usd.value, view.pass_rate.value)
-    ttft, usd, share = found
-    return None if ttft is None or usd is None or share is None else (ttft, usd, share)
-
-
-def is_measured(view: CandidateView) -> bool:
-    """Whether any load level of it is valid."""
-    return any(level.summary.status != LevelStatus.INVALID for level in view.levels)
-
-
 def _option(
     view: CandidateView,
     stored: CandidateEvidence,
@@ -158,7 +152,7 @@ def _option(
         on_front=view.on_front,
         front_probability=view.front_probability,
         reason="" if role == "chosen" else content.rejected.get(view.name, ""),
-        product_reason="" if view.on_front else _product_reason(view, front),
+        product_reason="" if view.on_front else _product_reason(view, stored, front),
         run_status=view.run_status,
         error=view.error,
         statuses=parts.statuses(view),
@@ -176,27 +170,41 @@ def _option(
     )
 
 
-def _product_reason(view: CandidateView, front: Sequence[tuple[str, Numbers]]) -> str:
-    mine = three_numbers(view)
+def _product_reason(view: CandidateView, stored: CandidateEvidence, front: Sequence[tuple[str, Numbers]]) -> str:
+    mine = view.three_numbers
+    compares = view.front_probability is not None and not stored.other_requests
     return decision.product_reason(
         view.name,
         run_status=view.run_status,
         error=view.error,
-        measured=is_measured(view),
+        measured=view.is_measured,
         held=view.point is not None,
         statuses=parts.statuses(view),
         failed_suites=[suite.name for suite in view.suites if suite.verdict == "fail"],
-        dominated_by=decision.dominating(mine, front) if mine is not None else (),
-        incomplete=_incomplete(view),
+        dominated_by=decision.dominating(mine, front) if mine is not None and compares else (),
+        incomplete=_incomplete(view, stored),
     )
 
 
-def _incomplete(view: CandidateView) -> str:
-    if view.pass_rate is None:
-        return "It has no pass rate, so it could not be compared in all three numbers."
-    if view.cost is None:
-        return "Its device has no price, so it could not be compared in all three numbers."
-    return "It did not answer the same version of the repository suite as the baseline, so it was not compared."
+def _incomplete(view: CandidateView, stored: CandidateEvidence) -> str:
+    """Why it is on no front although nothing on it can be said to be better. One that has no operating point has a
+    reason already."""
+    if stored.other_requests:
+        return "It was measured with other requests than the baseline, so its latency and its cost do not compare."
+    missing = [
+        words
+        for words, estimate in (
+            ("no pass rate", view.pass_rate),
+            ("no P90 TTFT that can be stated", view.point.summary.ttft_p90_ms if view.point is not None else None),
+            ("no price of its device", view.cost.deployed_usd if view.cost is not None else None),
+        )
+        if estimate is None or estimate.value is None
+    ]
+    if missing:
+        return f"It has {listed(missing)}, so it could not be compared in all three numbers."
+    if view.front_probability is None:  # it took no part, though it has all three
+        return "It did not answer the same version of the repository suite as the baseline, so it was not compared."
+    return "Only what was measured with other requests than the baseline is at least as good in all three numbers."
 
 
 def _notes(view: TradeoffView) -> tuple[str, ...]:

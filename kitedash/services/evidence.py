@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
+from sqlalchemy.orm import Session
+
 from db import evidence as stored
 from db import experiments, results, runs
 from db.engine import sessions
-from db.models import Run
+from db.models import Experiment, Run
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import Answer, BlockResult, LevelStatus, LevelSummary, RunStatus, ServerFacts
 from kitedash.measuring.levels import summarize_level
 from kitedash.settings import settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # too much to compare: two are the same only where they are one object
 class SuiteEvidence:
     """One suite over one candidate; the answers are by item and without their texts."""
 
@@ -30,6 +32,21 @@ class SuiteEvidence:
     n_truncated: int
     n_failed: int
     answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """What one run stored, as far as the trade-off asks for it. `schedules`: (rate, block) -> the hash of the requests
+    that it was measured with."""
+
+    levels: tuple[LevelSummary, ...]  # by rate
+    suites: Mapping[str, SuiteEvidence]  # by name
+    schedules: Mapping[tuple[float, int], str]
+
+    @property
+    def rows(self) -> int:
+        answers = sum(len(suite.answers) for suite in self.suites.values())
+        return 1 + len(self.levels) + answers + len(self.schedules)
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,7 @@ class CandidateEvidence:
     other_requests: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExperimentEvidence:
     id: str
     name: str
@@ -69,32 +86,48 @@ def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
     """
     with sessions(settings().url)() as session:
         experiment = experiments.get(session, experiment_id)
-        spec = experiments.spec_of(experiment)
         stored_runs = runs.of_experiment(session, experiment_id)
-        all_runs = runs.newest(stored_runs)
-        run_ids = [run.id for run in all_runs]
-        levels = stored.levels(session, run_ids)
-        answers = stored.outcomes(session, run_ids)
-        suites = {
-            (row.run_id, row.name): SuiteEvidence(
-                name=row.name,
-                role=row.role,
-                version=row.version,
-                chance=row.chance,
-                n_items=row.n_items,
-                n_passed=row.n_passed,
-                n_truncated=row.n_truncated,
-                n_failed=row.n_failed,
-                answers=tuple(answers.get((row.run_id, row.name), ())),
-            )
-            for row in stored.suites(session, run_ids)
-        }
-        repeats: dict[str, list[Run]] = {}
-        for run in all_runs:
-            repeats.setdefault(run.candidate_name, []).append(run)
-        candidates = tuple(_candidate(group, spec, levels, suites) for group in repeats.values())
-        other = _of_other_requests(all_runs, stored.schedules(session, run_ids))
-        candidates = tuple(replace(one, other_requests=not other.isdisjoint(one.run_ids)) for one in candidates)
+        by_run = run_results(session, [run.id for run in runs.newest(stored_runs)])
+        return combined(experiment, stored_runs, by_run)
+
+
+def run_results(session: Session, run_ids: Sequence[str]) -> dict[str, RunResults]:
+    """Of each run what it stored, in four queries."""
+    if not run_ids:
+        return {}
+    levels, schedules = stored.levels(session, run_ids), stored.schedules(session, run_ids)
+    answers = stored.outcomes(session, run_ids)
+    suites: dict[str, dict[str, SuiteEvidence]] = {run_id: {} for run_id in run_ids}
+    for row in stored.suites(session, run_ids):
+        suites[row.run_id][row.name] = SuiteEvidence(
+            name=row.name,
+            role=row.role,
+            version=row.version,
+            chance=row.chance,
+            n_items=row.n_items,
+            n_passed=row.n_passed,
+            n_truncated=row.n_truncated,
+            n_failed=row.n_failed,
+            answers=tuple(answers.get((row.run_id, row.name), ())),
+        )
+    return {
+        run_id: RunResults(tuple(levels.get(run_id, ())), suites[run_id], schedules.get(run_id, {}))
+        for run_id in run_ids
+    }
+
+
+def combined(
+    experiment: Experiment, stored_runs: Sequence[Run], by_run: Mapping[str, RunResults]
+) -> ExperimentEvidence:
+    """The evidence from the experiment's runs and from the results of those that count."""
+    spec = experiments.spec_of(experiment)
+    all_runs = runs.newest(stored_runs)
+    repeats: dict[str, list[Run]] = {}
+    for run in all_runs:
+        repeats.setdefault(run.candidate_name, []).append(run)
+    candidates = tuple(_candidate(group, spec, by_run) for group in repeats.values())
+    other = _of_other_requests(all_runs, {run_id: found.schedules for run_id, found in by_run.items()})
+    candidates = tuple(replace(one, other_requests=not other.isdisjoint(one.run_ids)) for one in candidates)
     return ExperimentEvidence(
         id=experiment.id,
         name=experiment.name,
@@ -106,21 +139,16 @@ def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
     )
 
 
-def _candidate(
-    repeats: Sequence[Run],
-    spec: ExperimentSpec,
-    levels: Mapping[str, Sequence[LevelSummary]],
-    suites: Mapping[tuple[str, str], SuiteEvidence],
-) -> CandidateEvidence:
+def _candidate(repeats: Sequence[Run], spec: ExperimentSpec, by_run: Mapping[str, RunResults]) -> CandidateEvidence:
     first = repeats[0]
     status = _status([RunStatus(run.status) for run in repeats])
-    combined, same_arrivals = _levels(repeats, spec, levels)
+    levels, same_arrivals = _levels(repeats, spec, {run.id: by_run[run.id].levels for run in repeats})
     # Greedy answers repeat but for batching: of several repeats the first one counts, so that an item has one answer.
     by_suite: dict[str, SuiteEvidence] = {}
     for run in repeats:
         for choice in spec.suites:
-            if choice.name not in by_suite and (run.id, choice.name) in suites:
-                by_suite[choice.name] = suites[run.id, choice.name]
+            if choice.name not in by_suite and choice.name in by_run[run.id].suites:
+                by_suite[choice.name] = by_run[run.id].suites[choice.name]
     return CandidateEvidence(
         run_ids=tuple(run.id for run in repeats),
         candidate=runs.candidate_of(first),
@@ -128,8 +156,8 @@ def _candidate(
         status=status,
         error=next((run.error for run in repeats if run.error), ""),
         facts=next((facts for run in repeats if (facts := runs.facts_of(run)) is not None), None),
-        levels=combined,
-        complete=_complete(status, combined, spec),
+        levels=levels,
+        complete=_complete(status, levels, spec),
         suites=by_suite,
         same_arrivals=same_arrivals,
     )

@@ -33,11 +33,11 @@ def with_front(
     members = [
         (view, found)
         for view, found in zip(views, evidence.candidates, strict=True)
-        if _points(view) is not None and view.name in suites and suites[view.name].version == version
+        if view.three_numbers is not None and view.name in suites and suites[view.name].version == version
     ]
     if not members:
         return list(views)
-    points = [point for view, _ in members if (point := _points(view)) is not None]
+    points = [point for view, _ in members if (point := view.three_numbers) is not None]
     on_front = pareto.on_front(*zip(*points, strict=True))
     likely = pareto.front_probability(
         [
@@ -65,16 +65,6 @@ def with_front(
 def _version(candidates: Sequence[CandidateEvidence], suites: Mapping[str, SuiteEvidence]) -> str | None:
     baseline = [suites[c.candidate.name].version for c in candidates if c.is_baseline and c.candidate.name in suites]
     return next(iter([*baseline, *(suite.version for suite in suites.values())]), None)
-
-
-def _points(view: CandidateView) -> tuple[float, float, float] | None:
-    """P90 TTFT at the marked point, deployed cost and pass rate."""
-    if view.point is None or view.cost is None or view.pass_rate is None:
-        return None
-    ttft, usd = view.point.summary.ttft_p90_ms.value, view.cost.deployed_usd.value
-    if ttft is None or usd is None or view.pass_rate.value is None:
-        return None
-    return ttft, usd, view.pass_rate.value
 
 
 def _rates(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -12,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from db import experiments, runs
 from db.engine import hold_write_lock, sessions
+from kitedash.domain.canonical_json import sha256_of, written
 from kitedash.domain.errors import InvalidInput, Refused
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import RunStatus
@@ -98,8 +97,7 @@ def _store(
 
 def hash_of(spec: ExperimentSpec) -> str:
     """SHA-256 of the specification as canonical JSON: equal for files that differ only in layout and order of keys."""
-    canonical = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return sha256_of(written(spec.model_dump(mode="json")))
 
 
 def run_order(candidates: Sequence[Candidate], baseline: str, repeats: int) -> Iterator[tuple[int, Candidate]]:

@@ -12,7 +12,7 @@ from db.engine import sessions
 from evals import registry
 from kitedash.domain import plain_yaml
 from kitedash.domain.engine_args import QUANTIZATION
-from kitedash.domain.errors import InvalidInput, KiteDashError, NotAllowed, NotFound
+from kitedash.domain.errors import InvalidInput, KiteDashError, NotFound
 from kitedash.domain.expand import expand
 from kitedash.domain.experiment import CandidateSpec, ExperimentSpec
 from kitedash.domain.experiment_file import to_yaml
@@ -20,7 +20,7 @@ from kitedash.domain.experiment_form import data_of, form_of, row_of
 from kitedash.domain.form_checks import CheckedForm, Refusal, check, field_of
 from kitedash.domain.form_fields import ExperimentForm, free_name
 from kitedash.domain.spec_changes import Change, spec_changes
-from kitedash.services.actor import Actor, require
+from kitedash.services.actor import Actor, lacks
 from kitedash.services.launch_preview import LaunchPreview, preview
 from kitedash.services.templates import Template, templates
 from kitedash.settings import settings
@@ -105,7 +105,7 @@ def page(
         yaml=_yaml(checked, form),
         changes=spec_changes(begun, checked.spec) if begun is not None and checked.spec is not None else (),
         changed_from="" if begun is None else begun.name,
-        not_allowed=_why_not(actor),
+        not_allowed=lacks(actor, "engineer", "launch experiments"),
     )
 
 
@@ -188,11 +188,3 @@ def _suite(name: str) -> KnownSuite:
     except KiteDashError as error:
         return KnownSuite(name, name, "", 0, 0, str(error))
     return KnownSuite(suite.name, suite.title, suite.role, suite.n_items, suite.context_tokens)
-
-
-def _why_not(actor: Actor) -> str:
-    try:
-        require(actor, "engineer", "launch experiments")
-    except NotAllowed as error:
-        return str(error)
-    return ""

@@ -12,9 +12,9 @@ from db.models import Worker
 from kitedash.domain.command import CPU, engine_argv, engine_environment
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import RunStatus
-from kitedash.domain.run_time import NOTHING, History, RunKind, Span, blocks_s, ends
+from kitedash.domain.run_time import NOTHING, History, RunKind, Span, ends, least_blocks_s
 from kitedash.domain.run_time import Minutes as Minutes
-from kitedash.domain.wording import listed, number
+from kitedash.domain.wording import listed, minutes
 from kitedash.measuring.device import gpu_count
 from kitedash.measuring.model_store import served_name_of
 from kitedash.services.launch_check import DeviceKind, LaunchCheck, check_launch, local_device
@@ -33,8 +33,8 @@ class CandidatePreview:
 
     `served`: a live worker serves the queue. `refusal` is one sentence, "" where nothing is known against the
     candidate; `refused_field` is its place in the specification, such as "candidates[2]" or "matrix". `minutes` is
-    how long one run of it takes, None where too little is known: then it takes at least about `at_least_minutes`,
-    the plan's load blocks alone, unless rates are overloaded and end early.
+    how long one run of it takes, None where too little is known: then it takes at least `at_least_minutes`, the
+    load blocks that are measured even where rates are overloaded.
     """
 
     name: str
@@ -54,8 +54,8 @@ class CandidatePreview:
 @dataclass(frozen=True)
 class LaunchPreview:
     """`minutes` is the whole experiment from its first run on, as its slots would work through it; `wait` is until
-    that begins. Both are None where too little is known (`basis` says so); `at_least_minutes` is then the plan's load
-    blocks alone. `waiting_runs` are queued before it in the same queues."""
+    that begins. Both are None where too little is known (`basis` says so); `at_least_minutes` is then that of the
+    load blocks that are measured in any case. `waiting_runs` are queued before it in the same queues."""
 
     device_kind: DeviceKind
     device_name: str
@@ -83,8 +83,8 @@ def preview(spec: ExperimentSpec, *, device_kind: DeviceKind | None = None) -> L
     able = [candidate.name for candidate in check.candidates if candidate.name not in check.refused]
     slots = {queue: sum(worker.queue == queue for worker in alive) for queue in queues}
     whole = _whole(spec, check, {name: spans[name] for name in able}, slots) if able else None
-    blocks_alone = Span(blocks_s(spec.load), blocks_s(spec.load), blocks_s(spec.load))
-    at_least = _whole(spec, check, dict.fromkeys(able, blocks_alone), slots) or NOTHING
+    least_s = least_blocks_s(spec.load)
+    at_least = _whole(spec, check, dict.fromkeys(able, Span(least_s, least_s, least_s)), slots) or NOTHING
     return LaunchPreview(
         device_kind=check.kind,
         device_name=next((kind.device_name for kind in kinds.values() if kind.device_name), ""),
@@ -128,7 +128,7 @@ def _candidate(spec: ExperimentSpec, check: LaunchCheck, candidate: Candidate, s
         refusal=refusal,
         refused_field=check.fields[candidate.name] if refusal else "",
         minutes=span.minutes if span else None,
-        at_least_minutes=blocks_s(spec.load) / 60,
+        at_least_minutes=least_blocks_s(spec.load) / 60,
     )
 
 
@@ -171,7 +171,7 @@ def _basis(spec: ExperimentSpec, past: History, kinds: Sequence[RunKind], *, kno
     if not known:
         return (
             "No earlier run of these stages on such a device is stored, so the time is unknown; the load blocks alone "
-            f"take {number(blocks_s(spec.load) / 60)} min a run, less where rates are overloaded and end early."
+            f"take at least {minutes(least_blocks_s(spec.load) / 60)} a run."
         )
     likest = [past.likest(kind) for kind in kinds]
     words = ("of the same model and number format", "of the same model in another number format", "of another model")

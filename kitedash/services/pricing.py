@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kitedash.domain.errors import InvalidInput, NotFound
@@ -23,12 +24,19 @@ class Priced:
 
 
 class Prices:
-    """Opens the price book once; one that can't be read costs the view its costs, and nothing else."""
+    """The price book as it is now; one that can't be read costs the view its costs, and nothing else. Equal where the
+    books are."""
 
     def __init__(self, book: PriceBook | None = None) -> None:
         self._book, self._refusal = book, ""
         if book is None:
             self._book, self._refusal = _open_book(settings().price_book)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prices) and (self._book, self._refusal) == (other._book, other._refusal)
+
+    def __hash__(self) -> int:
+        return hash((self._book, self._refusal))
 
     def of(self, facts: ServerFacts | None, devices: int) -> Priced:
         """Nothing is missing while the device is not known yet."""
@@ -45,8 +53,13 @@ class Prices:
 
 def _open_book(path: Path) -> tuple[PriceBook | None, str]:
     try:
-        return parse_price_book(path.read_text(encoding="utf-8"), source=path.name), ""
+        return _parsed(path.read_text(encoding="utf-8"), path.name), ""
     except InvalidInput as error:
         return None, f"No cost: the price book {path.name} can't be used ({error})."
     except (OSError, UnicodeDecodeError):
         return None, f"No cost: the price book {path.name} can't be read; KITEDASH_PRICE_BOOK names the file."
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str, name: str) -> PriceBook:
+    return parse_price_book(text, source=name)

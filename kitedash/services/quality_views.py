@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from weakref import WeakKeyDictionary
 
 from kitedash.domain.experiment import ExperimentSpec, SuiteChoice
 from kitedash.domain.quality import pass_rate, verdict
@@ -11,14 +12,20 @@ from kitedash.services.evidence import CandidateEvidence, SuiteEvidence
 from kitedash.services.views import SuiteView
 
 REPOSITORY = "repository"
+# A suite's last view with what it was compared with, as long as the evidence lives: no target moves a verdict.
+_Asked = tuple[SuiteChoice, SuiteEvidence | None, bool]
+_KEPT: WeakKeyDictionary[SuiteEvidence, tuple[_Asked, SuiteView]] = WeakKeyDictionary()
 
 
 def suite_views(
     candidate: CandidateEvidence, baseline: CandidateEvidence | None, spec: ExperimentSpec
 ) -> tuple[SuiteView, ...]:
     """One view for every suite of the experiment, in its order; `pending` where there is nothing to compare yet."""
+    theirs = baseline.suites if baseline is not None else {}
     return tuple(
-        _suite_view(choice, candidate.suites.get(choice.name), baseline, is_baseline=candidate.is_baseline)
+        _suite_view(
+            choice, candidate.suites.get(choice.name), theirs.get(choice.name), is_baseline=candidate.is_baseline
+        )
         for choice in spec.suites
     )
 
@@ -30,7 +37,7 @@ def repository_suite(candidates: Iterable[CandidateEvidence], spec: ExperimentSp
 
 
 def _suite_view(
-    choice: SuiteChoice, found: SuiteEvidence | None, baseline: CandidateEvidence | None, *, is_baseline: bool
+    choice: SuiteChoice, found: SuiteEvidence | None, theirs: SuiteEvidence | None, *, is_baseline: bool
 ) -> SuiteView:
     if found is None:
         return SuiteView(
@@ -48,7 +55,17 @@ def _suite_view(
             margin=choice.margin,
             items_needed=None,
         )
-    kind, sentence, change, items_needed = _verdict(choice, found, baseline, is_baseline=is_baseline)
+    asked = (choice, theirs, is_baseline)
+    kept = _KEPT.get(found)
+    if kept is None or kept[0] != asked:
+        kept = _KEPT[found] = (asked, _answered(choice, found, theirs, is_baseline=is_baseline))
+    return kept[1]
+
+
+def _answered(
+    choice: SuiteChoice, found: SuiteEvidence, theirs: SuiteEvidence | None, *, is_baseline: bool
+) -> SuiteView:
+    kind, sentence, change, items_needed = _verdict(choice, found, theirs, is_baseline=is_baseline)
     return SuiteView(
         name=choice.name,
         role=found.role,
@@ -67,11 +84,10 @@ def _suite_view(
 
 
 def _verdict(
-    choice: SuiteChoice, found: SuiteEvidence, baseline: CandidateEvidence | None, *, is_baseline: bool
+    choice: SuiteChoice, found: SuiteEvidence, theirs: SuiteEvidence | None, *, is_baseline: bool
 ) -> tuple[str, str, Estimate | None, int | None]:
     if is_baseline:
         return "baseline", "The others are held to this candidate.", None, None
-    theirs = baseline.suites.get(choice.name) if baseline is not None else None
     if theirs is None:
         return "pending", "The baseline has not answered the suite yet.", None, None
     if theirs.version != found.version:

@@ -29,6 +29,7 @@ What = Literal["requests", "levels", "answers"]
 Format = Literal["parquet", "csv"]
 WHATS: Final[tuple[What, ...]] = get_args(What)
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+MOST_ROWS_ON_A_PAGE: Final = 200_000  # a download is built in memory, beside what is measured on the same machine
 MIME: Final = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
 
 _TEXT, _NUMBER, _COUNT, _YES_NO = pa.string(), pa.float64(), pa.int64(), pa.bool_()
@@ -70,7 +71,7 @@ def columns(what: What) -> tuple[Column, ...]:
 
 
 def raw_file(run_id: str, what: What, file_format: Format) -> RawFile:
-    """The whole file in memory, for a download. Raises NotFound."""
+    """The whole file in memory, for a download of up to `MOST_ROWS_ON_A_PAGE`. Raises NotFound."""
     target = io.BytesIO()
     write(run_id, what, file_format, target)
     return RawFile(file_name(run_id, what, file_format), MIME[file_format], target.getvalue())
@@ -90,7 +91,12 @@ def file_name(run_id: str, what: What, file_format: Format) -> str:
     with sessions(settings().url)() as session:
         run = runs.get(session, run_id)
         experiment = experiments.get(session, run.experiment_id)
-        parts = (experiment.name, run.candidate_name, run.id[:8], what)
+        return name_of(experiment.name, run.candidate_name, run.id, what, file_format)
+
+
+def name_of(experiment_name: str, candidate_name: str, run_id: str, what: What, file_format: Format) -> str:
+    """As `file_name`, of a run that was read already."""
+    parts = (experiment_name, candidate_name, run_id[:8], what)
     return "_".join(re.sub(r"[^A-Za-z0-9.=+-]+", "-", part).strip("-.") for part in parts) + f".{file_format}"
 
 

@@ -5,21 +5,22 @@ What this can and can't show is said in docs/records.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from db import decisions
+from db.damage import DamagedError
 from db.engine import sessions
-from db.models import DecisionRecord
-from kitedash.domain import madr, record_check
+from kitedash.domain import madr, record_check, wording
 from kitedash.domain.canonical_json import sha256_of, written
 from kitedash.domain.errors import InvalidInput, NotFound
 from kitedash.domain.record_check import StoredRecord
 from kitedash.domain.sentences import shown
-from kitedash.services.evidence_hashes import experiment_spec, run_hash
+from kitedash.services.evidence_hashes import experiment_spec, known_run_hash, run_hash
 from kitedash.settings import settings
 
 
@@ -32,33 +33,48 @@ class Finding:
     sentence: str
 
 
+_HASH = re.compile(r"[0-9a-f]{64}")
+_NO_EVIDENCE = "there is no evidence, since no run had ended when it was decided"
 _AGREES = "It agrees with its own hash and with the record stored here."
 _ALONE = "It agrees with its own hash; this database has no such record to compare it with."
 
 
-def verify_stored(*, evidence: bool = True) -> tuple[Finding, ...]:
+def verify_stored(*, evidence: bool = True, anew: bool = True) -> tuple[Finding, ...]:
     """A finding for every record that holds, and one for every problem of those that don't; () without records.
 
-    evidence: also hash again what the runs of each record stored.
+    evidence: also hash again what the runs of each record stored. anew: all of it, whatever this process hashed
+    before; else what KiteDash has not written to since is taken as it was.
     """
+    problems: dict[int, list[str]] = {}
+    holds: dict[int, str] = {}
+    records: list[StoredRecord] = []
     with sessions(settings().url)() as session:
-        records = [_stored(row) for row in decisions.list_records(session)]
-        problems = {record.number: record_check.problems_of(record) for record in records}
-        for number, sentence in record_check.chain_problems(records):
-            problems[number].append(sentence)
-        hashes = _Hashes(session)
-        checked = ["document", "hash", "table and chain"]
-        if evidence:
-            checked.append("evidence")
-            for record in records:
-                if not problems[record.number]:
-                    problems[record.number] += hashes.problems_of(record)
-    holds = f"{', '.join(checked[:-1])} and {checked[-1]} agree"
+        hashes = _Hashes(session, run_hash if anew else known_run_hash)
+        for number in decisions.record_numbers(session):
+            record = decisions.find_record(session, number)
+            if record is None:  # gone since the numbers were read, which the chain tells
+                continue
+            records.append(replace(record, document=""))  # the chain asks for no document: one at a time is enough
+            found, without = record_check.problems_of(record), ""
+            if evidence and not found:
+                found, without = hashes.problems_of(record)
+            problems[number], holds[number] = found, without
+    for number, sentence in record_check.chain_problems(records):
+        problems[number].append(sentence)
     return tuple(
-        Finding(f"record {number}", not sentence, f"{sentence or holds}.")
+        Finding(f"record {number}", not sentence, f"{sentence or _holding(holds[number], evidence=evidence)}.")
         for number, found in problems.items()
         for sentence in found or [""]
     )
+
+
+def _holding(without: str, *, evidence: bool) -> str:
+    """What agrees; `without` says what has no evidence that could."""
+    if evidence and without != _NO_EVIDENCE:
+        agree = "document, hash, table and chain and evidence agree"
+    else:
+        agree = "document, hash and table and chain agree"
+    return f"{agree}; {without}" if without else agree
 
 
 def verify_export(name: str, data: bytes) -> Finding:
@@ -161,7 +177,7 @@ def _verify_markdown(session: Session, name: str, data: bytes) -> Finding:
     return Finding(what, False, f"{whose}: the first difference is {madr.first_difference(text, rendered)}.")
 
 
-def _rendered(session: Session, stored: DecisionRecord, status: Any) -> str | None:
+def _rendered(session: Session, stored: StoredRecord, status: Any) -> str | None:
     """As it would be exported now, or as it was before another record superseded it."""
     document = (_parsed(stored) or {}).get("document")
     if document is None:
@@ -173,31 +189,31 @@ def _rendered(session: Session, stored: DecisionRecord, status: Any) -> str | No
         return None
 
 
-def _find(session: Session, sha256: str | None, number: Any) -> DecisionRecord | None:
+def _find(session: Session, sha256: str | None, number: Any) -> StoredRecord | None:
     """By its hash, else by its number: one of the two may be what was changed."""
-    found = decisions.record_of_hash(session, sha256) if sha256 else None
-    if found is None and isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**31:
-        found = decisions.find_record(session, number)
-    return found
+    found = decisions.number_of_hash(session, sha256) if sha256 and _HASH.fullmatch(sha256) else None
+    if found is None and isinstance(number, int) and not isinstance(number, bool):
+        found = number
+    return decisions.find_record(session, found) if found is not None else None
 
 
-def _named(name: str, stored: DecisionRecord | None, said: Mapping[str, Any]) -> str:
+def _named(name: str, stored: StoredRecord | None, said: Mapping[str, Any]) -> str:
     number = stored.number if stored is not None else said.get("number")
     return f"record {number} ({name})" if isinstance(number, int) else name
 
 
-def _since(session: Session, stored: DecisionRecord) -> str:
+def _since(session: Session, stored: StoredRecord) -> str:
     by = decisions.superseding(session, stored.number)
     return "" if by is None else f" Record {by} supersedes it."
 
 
-def _who_differs(stored: DecisionRecord) -> str:
-    if record_check.problems_of(_stored(stored)):
+def _who_differs(stored: StoredRecord) -> str:
+    if record_check.problems_of(stored):
         return "It agrees with itself, but the record stored here was changed"
     return "It agrees with itself, but is not the record stored here"
 
 
-def _parsed(stored: DecisionRecord) -> dict[str, Any] | None:
+def _parsed(stored: StoredRecord) -> dict[str, Any] | None:
     """The stored record as its export would hold it; None where its document can't be read."""
     try:
         return {"document": record_check.document_of(stored.document), "sha256": stored.sha256}
@@ -205,41 +221,57 @@ def _parsed(stored: DecisionRecord) -> dict[str, Any] | None:
         return None
 
 
-def _stored(row: DecisionRecord) -> StoredRecord:
-    return StoredRecord(**{field.name: getattr(row, field.name) for field in fields(StoredRecord)})
-
-
 class _Hashes:
-    """Evidence hashed anew, each run once however many records name it."""
+    """Evidence hashed by `hash_of`, each run once however many records name it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, hash_of: Callable[[Session, str], str]) -> None:
         self._session = session
-        self._known: dict[str, str | None] = {}
+        self._hash_of = hash_of
+        self._known: dict[str, str] = {}
 
-    def problems_of(self, record: StoredRecord) -> Sequence[str]:
+    def problems_of(self, record: StoredRecord) -> tuple[list[str], str]:
+        """What is wrong with the evidence of a record, and in words what has none; "" where all of it has."""
         document = record_check.document_of(record.document)
         try:
-            experiment = document["experiment"]
-            runs = [(option["name"], run) for option in document["options"] for run in option["evidence"]]
-            named = [(name, run["run_id"], run["sha256"]) for name, run in runs]
-            spec_sha256 = experiment["spec_sha256"]
+            spec_sha256 = document["experiment"]["spec_sha256"]
+            options = [(option["name"], list(option["evidence"])) for option in document["options"]]
+            named = [(name, run["run_id"], run["sha256"]) for name, runs in options for run in runs]
         except madr.UNREADABLE:
-            return ["its document does not have the form of a record"]
-        found = []
-        if experiment_spec(self._session, record.experiment_id)[1] != spec_sha256:
-            found.append("the experiment's stored specification is not the one that was decided on")
-        for name, run_id, sha256 in named:
-            now = self._hash(run_id)
-            if now is None:
-                found.append(f"run {shown(run_id)} of {shown(name)} is not stored any more")
-            elif now != sha256:
-                found.append(f"what run {run_id} of {name} stored is not what was decided on: its evidence was changed")
-        return found
+            named = [(None, None, None)]
+        if not all(isinstance(value, str) for one in named for value in one):
+            return ["its document does not have the form of a record"], ""
+        found = [self._spec_problem(record.experiment_id, spec_sha256)]
+        found += [self._run_problem(*one) for one in named]
+        without = [_short(name) for name, runs in options if not runs]
+        if not named:
+            said = _NO_EVIDENCE
+        else:
+            said = f"there is no evidence of {wording.listed(without)}, of which no run had ended" if without else ""
+        return [problem for problem in found if problem], said
 
-    def _hash(self, run_id: str) -> str | None:
-        if run_id not in self._known:
-            try:
-                self._known[run_id] = run_hash(self._session, run_id)
-            except NotFound:
-                self._known[run_id] = None
-        return self._known[run_id]
+    def _spec_problem(self, experiment_id: str, sha256: Any) -> str:
+        try:
+            now = experiment_spec(self._session, experiment_id)[1]
+        except NotFound:
+            return "the experiment is not stored any more"
+        except DamagedError:
+            return "the experiment's stored specification can't be read any more"
+        return "" if now == sha256 else "the experiment's stored specification is not the one that was decided on"
+
+    def _run_problem(self, name: str, run_id: str, sha256: str) -> str:
+        run = f"run {_short(run_id)} of {_short(name)}"
+        try:
+            if run_id not in self._known:
+                self._known[run_id] = self._hash_of(self._session, run_id)
+        except NotFound:
+            return f"{run} is not stored any more"
+        except DamagedError:
+            return f"{run} has evidence that can't be read any more"
+        if self._known[run_id] == sha256:
+            return ""
+        return f"what {run} stored is not what was decided on: its evidence was changed"
+
+
+def _short(name: Any) -> str:
+    """An id or a name as it is, and quoted where it does not look like one."""
+    return name if isinstance(name, str) and name.isprintable() and 0 < len(name) <= 80 else shown(name)

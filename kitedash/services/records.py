@@ -10,9 +10,9 @@ from typing import Any
 
 from db import decisions
 from db.engine import sessions
-from db.models import DecisionRecord
 from kitedash.domain import madr, record_check
 from kitedash.domain.errors import InvalidInput, KiteDashError, NotFound
+from kitedash.domain.record_check import StoredRecord
 from kitedash.services.record_verification import Finding as Finding
 from kitedash.services.record_verification import verify_export as verify_export
 from kitedash.services.record_verification import verify_stored as verify_stored
@@ -21,14 +21,17 @@ from kitedash.settings import settings
 
 @dataclass(frozen=True)
 class RecordItem:
-    """A row of the list of records. The hash covers the document, which names the hash of the record before it."""
+    """A row of the list of records. The hash covers the document, which names the hash of the record before it.
+
+    What somebody wrote past KiteDash and can't be read any more says so; such a time is None.
+    """
 
     number: int
     title: str
     candidate_name: str
     experiment_id: str
     experiment_name: str
-    accepted_at: datetime
+    accepted_at: datetime | None
     accepted_by: str
     sha256: str
     supersedes: int | None
@@ -48,6 +51,9 @@ class RecordView(RecordItem):
     markdown: str
 
 
+_UNREADABLE = "can't be read any more"
+
+
 class BrokenRecordError(KiteDashError):
     """What is stored of a record can't be read as one any more."""
 
@@ -58,16 +64,16 @@ def records() -> tuple[RecordItem, ...]:
         rows = decisions.list_records(session)
         names = decisions.experiment_names(session)
     successors = {row.supersedes: row.number for row in rows if row.supersedes is not None}
-    return tuple(_item(row, names[row.experiment_id], successors.get(row.number)) for row in reversed(rows))
+    return tuple(_item(row, names, successors.get(row.number)) for row in reversed(rows))
 
 
 def record(number: int) -> RecordView:
     """Raises NotFound, and BrokenRecordError where the stored document was changed beyond reading."""
     with sessions(settings().url)() as session:
         row = _row(decisions.find_record(session, number), number)
-        name = decisions.experiment_names(session)[row.experiment_id]
+        names = decisions.experiment_names(session)
         superseded_by = decisions.superseding(session, number)
-    item = _item(row, name, superseded_by)
+    item = _item(row, names, superseded_by)
     document, markdown = _read(row, superseded_by)
     return RecordView(
         **{field.name: getattr(item, field.name) for field in fields(item)},
@@ -80,10 +86,13 @@ def record(number: int) -> RecordView:
 def export_json(number: int) -> bytes:
     """`{"document": ..., "sha256": ...}`, canonical, one line: the document byte for byte as it was hashed.
 
-    Raises NotFound.
+    Raises NotFound, and BrokenRecordError where no document is there to be exported.
     """
     with sessions(settings().url)() as session:
         row = _row(decisions.find_record(session, number), number)
+    for name in ("document", "sha256"):
+        if name in row.damaged:
+            raise _broken(row, f"{name} can't be read any more")
     return record_check.envelope(row.document, row.sha256)
 
 
@@ -92,35 +101,44 @@ def export_markdown(number: int) -> str:
     return record(number).markdown
 
 
-def _row(found: DecisionRecord | None, number: int) -> DecisionRecord:
+def _row(found: StoredRecord | None, number: int) -> StoredRecord:
     if found is None:
         raise NotFound(f"There is no decision record {number}.")
     return found
 
 
-def _read(row: DecisionRecord, superseded_by: int | None) -> tuple[Mapping[str, Any], str]:
+def _broken(row: StoredRecord, reason: str) -> BrokenRecordError:
+    return BrokenRecordError(
+        f"Record {row.number} was changed in the database and can't be shown: {reason}; "
+        "`kitedash records verify` checks all of them."
+    )
+
+
+def _read(row: StoredRecord, superseded_by: int | None) -> tuple[Mapping[str, Any], str]:
+    if row.damaged:
+        raise _broken(row, f"{row.damaged[0]} can't be read any more")
     try:
         record_check.document_of(row.document)
         document: dict[str, Any] = json.loads(row.document)
         return document, madr.render(document, row.sha256, superseded_by)
     except (InvalidInput, *madr.UNREADABLE) as error:
-        said = error if isinstance(error, InvalidInput) else "its document does not have the form of a record"
-        raise BrokenRecordError(
-            f"Record {row.number} was changed in the database and can't be shown: {said}; "
-            "`kitedash records verify` checks all of them."
-        ) from None
+        said = str(error) if isinstance(error, InvalidInput) else "its document does not have the form of a record"
+        raise _broken(row, said) from None
 
 
-def _item(row: DecisionRecord, experiment_name: str, superseded_by: int | None) -> RecordItem:
+def _item(row: StoredRecord, names: Mapping[str, str], superseded_by: int | None) -> RecordItem:
+    def text(name: str) -> str:
+        return _UNREADABLE if name in row.damaged else str(getattr(row, name))
+
     return RecordItem(
         number=row.number,
-        title=row.title,
-        candidate_name=row.candidate_name,
-        experiment_id=row.experiment_id,
-        experiment_name=experiment_name,
-        accepted_at=row.accepted_at,
-        accepted_by=row.accepted_by,
-        sha256=row.sha256,
+        title=text("title"),
+        candidate_name=text("candidate_name"),
+        experiment_id=text("experiment_id"),
+        experiment_name=names.get(row.experiment_id, "not stored any more"),
+        accepted_at=None if "accepted_at" in row.damaged else row.accepted_at,
+        accepted_by=text("accepted_by"),
+        sha256=text("sha256"),
         supersedes=row.supersedes,
         superseded_by=superseded_by,
     )

@@ -8,12 +8,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from db import experiments
+from db.engine import sessions
 from kitedash.domain.decision_document import Document
 from kitedash.domain.errors import NotFound
 from kitedash.services import decide, records
 from kitedash.services.actor import Actor
 from kitedash.services.decide import DraftView
 from kitedash.services.records import BrokenRecordError, RecordItem, RecordView
+from kitedash.settings import settings
 
 _DOCUMENT = TypeAdapter(Document)
 _UNREAD = "This record holds what this version of KiteDash does not know. Its exports hold all of it."
@@ -22,7 +25,9 @@ _UNREAD = "This record holds what this version of KiteDash does not know. Its ex
 @dataclass(frozen=True)
 class RecordsPage:
     """`chosen` is None while there are no records. `view` and `document` are its content; where it cannot be read,
-    `broken` says why: then what is stored is not what was accepted, or a later version of KiteDash wrote it."""
+    `broken` says why: then what is stored is not what was accepted, or a later version of KiteDash wrote it. `json` is
+    empty where no document can be read at all.
+    `nothing_launched`: there is no experiment either that something could be decided about."""
 
     records: tuple[RecordItem, ...]
     drafts: tuple[DraftView, ...]
@@ -31,18 +36,21 @@ class RecordsPage:
     document: Document | None = None
     json: bytes = b""
     broken: str = ""
+    nothing_launched: bool = False
 
 
 def page(number: str | None) -> RecordsPage:
     """The newest record if none is named. Raises NotFound; what is no number is not stored either."""
     every, drafts = records.records(), decide.drafts()
     if number is None and not every:
-        return RecordsPage(every, drafts)
+        with sessions(settings().url)() as session:
+            return RecordsPage(every, drafts, nothing_launched=not experiments.list_recent(session, 1))
     chosen = next((record for record in every if number in (None, str(record.number))), None)
     if chosen is None:
         raise NotFound(f"There is no record {(number or '')[:40]}.")
-    found = RecordsPage(every, drafts, chosen, json=records.export_json(chosen.number))
+    found = RecordsPage(every, drafts, chosen)
     try:
+        found = replace(found, json=records.export_json(chosen.number))
         view = records.record(chosen.number)
     except BrokenRecordError as error:
         return replace(found, broken=str(error))

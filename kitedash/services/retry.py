@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from db import evidence, runs
+from db import results, runs
 from db.engine import hold_write_lock, sessions
 from kitedash.domain.errors import Refused
 from kitedash.running.queue import enqueue_in, queue_name
@@ -27,9 +27,8 @@ def retry_run(run_id: str, actor: Actor) -> str:
     with sessions(url).begin() as session:
         hold_write_lock(session, LAUNCH_LOCK)
         old = runs.get(session, run_id)
-        reason = retry_refusal(
-            old, evidence.levels(session, [run_id]).get(run_id, ()), runs.replacement(session, run_id)
-        )
+        invalid = results.invalid_levels(session, [run_id]).get(run_id, ())
+        reason = retry_refusal(old, invalid, runs.replacement(session, run_id))
         if reason:
             raise Refused(reason)
         candidate = runs.candidate_of(old)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from db.models import Run
-from kitedash.domain.results import LevelStatus, LevelSummary, RunStatus
+from kitedash.domain.results import RunStatus
+
+Invalid = Sequence[tuple[float, str]]  # rate and why, as `results.invalid_levels` gives them
 
 
-def invalid_levels(levels: Sequence[LevelSummary]) -> tuple[str, ...]:
+def invalid_levels(invalid: Invalid) -> tuple[str, ...]:
     """A sentence for each rate that gave no result."""
-    return tuple(
-        f"{level.rate_per_s:g}/s gave no result: {level.reason or 'its checks failed'}."
-        for level in levels
-        if level.status == LevelStatus.INVALID
-    )
+    return tuple(f"{rate_per_s:g}/s gave no result: {reason or 'its checks failed'}." for rate_per_s, reason in invalid)
 
 
-def retry_refusal(run: Run, levels: Sequence[LevelSummary], retried_by: str | None) -> str:
+def retry_refusal(run: Run, invalid: Invalid, retried_by: str | None) -> str:
     """Why the run can't be retried, as one sentence; "" where it can."""
     if retried_by is not None:
         return f"It was retried already, as run {retried_by[:8]}."
@@ -25,7 +23,7 @@ def retry_refusal(run: Run, levels: Sequence[LevelSummary], retried_by: str | No
         return ""
     if run.status != RunStatus.FINISHED:
         return "It is not over; cancel it first."
-    if invalid_levels(levels):
+    if invalid:
         return ""
     return (
         "It finished and all its results are valid: measuring again until a result is liked is no retry. "

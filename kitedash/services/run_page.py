@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy.orm import Session
-
-from db import changes, results, runs
-from db import evidence as stored
+from db import results, runs
 from db.engine import sessions
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.latency import is_held
 from kitedash.domain.results import BlockResult, LevelSummary
 from kitedash.services.answers import SuiteAnswers, suite_answers
-from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence, experiment_evidence
+from kitedash.services.change_token import progress_token
+from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence
+from kitedash.services.kept_evidence import kept_evidence, kept_results, kept_view
 from kitedash.services.limits import AskedLimits
-from kitedash.services.pricing import Prices
 from kitedash.services.quality_views import suite_views
-from kitedash.services.runs import run_view, runs_view
-from kitedash.services.tradeoff import assemble
-from kitedash.services.views import CandidateView, LevelPoint, RunView, SuiteView, TradeoffView
+from kitedash.services.raw_data import Format, What, name_of
+from kitedash.services.runs import newest_experiment, run_items, run_view
+from kitedash.services.views import CandidateView, LevelPoint, RunItem, RunView, SuiteView, TradeoffView
 from kitedash.settings import settings
 
 _INTEREST = {"finished": 0, "running": 1}  # what one most likely came for, where no run is named
@@ -34,7 +32,7 @@ class RunDetail:
     `blocks_version` is a cache key. `answers` is None unless a suite was asked for that the run has answered."""
 
     run: RunView
-    runs: tuple[RunView, ...]  # all of the experiment
+    runs: tuple[RunItem, ...]  # all of the experiment
     settings: Candidate  # as it is, or is to be, started
     view: TradeoffView
     candidate: CandidateView
@@ -49,6 +47,10 @@ class RunDetail:
     @property
     def spec(self) -> ExperimentSpec:
         return self.view.spec
+
+    def file_name(self, what: What, file_format: Format) -> str:
+        """Of the run's raw data as a file."""
+        return name_of(self.run.experiment_name, self.run.candidate_name, self.run.id, what, file_format)
 
 
 def page(
@@ -70,32 +72,33 @@ def page(
         return None
     token = change_token(_experiment_of(chosen))
     run = run_view(chosen)
-    evidence = experiment_evidence(run.experiment_id)
+    evidence = kept_evidence(run.experiment_id)
     spec = evidence.spec
     asked = (limits if experiment_id in (None, run.experiment_id) else None) or AskedLimits()
-    view = assemble(evidence, Prices(), targets=asked.targets(spec), guardrails=asked.guardrails(spec))
+    view = kept_view(evidence, targets=asked.targets(spec), guardrails=asked.guardrails(spec))
     candidate = _named(view.candidates, run.candidate_name)
     mine = next(found for found in evidence.candidates if found.candidate.name == candidate.name)
     baseline = next((found for found in evidence.candidates if found.is_baseline), None)
     with sessions(settings().url)() as session:
-        own = _own_suites(session, chosen)
-        answers = None
+        stored = runs.get(session, chosen)
+        found = kept_results(session, stored)
+        own, answers = found.suites, None
         if with_answers and own:
             answers = suite_answers(
                 session,
                 chosen,
-                suite if suite in own else _first_of(spec, own),
+                suite if suite is not None and suite in own else _first_of(spec, own),
                 baseline_run_ids=() if run.is_baseline or baseline is None else baseline.run_ids,
                 item_id=item_id,
             )
         return RunDetail(
             run=run,
-            runs=runs_view(run.experiment_id).runs,
-            settings=runs.candidate_of(runs.get(session, chosen)),
+            runs=run_items(run.experiment_id),
+            settings=runs.candidate_of(stored),
             view=view,
             candidate=candidate,
             counts=chosen in candidate.run_ids,
-            levels=tuple(_level(level, view) for level in results.levels(session, chosen)),
+            levels=tuple(_level(level, view) for level in found.levels),
             blocks=tuple(results.block_heads(session, chosen)),
             blocks_version=results.blocks_version(session, chosen),
             suites=_suites(mine, own, baseline, evidence),
@@ -105,9 +108,8 @@ def page(
 
 
 def change_token(experiment_id: str) -> str:
-    """Changes when the page should be drawn anew: one small query."""
-    with sessions(settings().url)() as session:
-        return changes.token(session, experiment_id)
+    """Changes when the page should be drawn anew; it shows how far a stage is."""
+    return progress_token(experiment_id)
 
 
 def _experiment_of(run_id: str) -> str:
@@ -116,7 +118,8 @@ def _experiment_of(run_id: str) -> str:
 
 
 def _choose(experiment_id: str | None) -> str | None:
-    found = runs_view(experiment_id).runs
+    experiment_id = experiment_id or newest_experiment()
+    found = run_items(experiment_id) if experiment_id is not None else ()
     return min(found, key=lambda run: _INTEREST.get(run.status, 2)).id if found else None
 
 
@@ -132,31 +135,13 @@ def _level(summary: LevelSummary, view: TradeoffView) -> LevelPoint:
     return LevelPoint(summary, held, reason, cost_usd=None)
 
 
-def _own_suites(session: Session, run_id: str) -> dict[str, SuiteEvidence]:
-    answers = stored.outcomes(session, [run_id])
-    return {
-        row.name: SuiteEvidence(
-            name=row.name,
-            role=row.role,
-            version=row.version,
-            chance=row.chance,
-            n_items=row.n_items,
-            n_passed=row.n_passed,
-            n_truncated=row.n_truncated,
-            n_failed=row.n_failed,
-            answers=tuple(answers.get((run_id, row.name), ())),
-        )
-        for row in results.suites(session, run_id)
-    }
-
-
-def _first_of(spec: ExperimentSpec, own: dict[str, SuiteEvidence]) -> str:
+def _first_of(spec: ExperimentSpec, own: Mapping[str, SuiteEvidence]) -> str:
     return next((choice.name for choice in spec.suites if choice.name in own), next(iter(own)))
 
 
 def _suites(
     mine: CandidateEvidence,
-    own: dict[str, SuiteEvidence],
+    own: Mapping[str, SuiteEvidence],
     baseline: CandidateEvidence | None,
     evidence: ExperimentEvidence,
 ) -> tuple[SuiteView, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 
 from kitedash.domain.results import ServerFacts
@@ -52,6 +52,17 @@ class RunView:
 
 
 @dataclass(frozen=True)
+class RunItem:
+    """A row of the list of an experiment's runs."""
+
+    id: str
+    candidate_name: str
+    status: str
+    repeat: int
+    retried_by: str | None
+
+
+@dataclass(frozen=True)
 class WorkerView:
     slot: str
     host: str
@@ -76,6 +87,14 @@ class ExperimentItem:
 
 
 @dataclass(frozen=True)
+class RecentExperiments:
+    """The newest first, and the one that is looked at; `chosen` is None while nothing is stored."""
+
+    items: tuple[ExperimentItem, ...]
+    chosen: str | None
+
+
+@dataclass(frozen=True)
 class RunsView:
     experiments: tuple[ExperimentItem, ...]
     experiment_id: str | None
@@ -87,3 +106,18 @@ class RunsView:
     def current_runs(self) -> tuple[RunView, ...]:
         """Those that count: without the ones that were retried."""
         return tuple(run for run in self.runs if run.retried_by is None)
+
+    @property
+    def active_runs(self) -> tuple[RunView, ...]:
+        """Those that wait or go on, without the ones that are being stopped."""
+        return tuple(run for run in self.current_runs if run.status in ("queued", "running") and not run.cancelling)
+
+    @property
+    def all_over(self) -> Minutes | None:
+        """Until the last of the active runs ends, each bound by itself: the one that most likely ends last need not
+        be the one that may end latest. None where nothing is known of one of them, or none is active."""
+        left = [run.remaining for run in self.active_runs]
+        known = [one for one in left if one is not None]
+        if not known or len(known) < len(left):
+            return None
+        return Minutes(*(max(bounds) for bounds in zip(*map(astuple, known), strict=True)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from db import evidence, experiments, runs, workers
+from db import experiments, results, runs, workers
 from db.engine import sessions
 from db.models import Experiment, Run, Stage, Worker
 from kitedash.domain.results import RunStatus
@@ -16,7 +17,15 @@ from kitedash.domain.wording import listed
 from kitedash.services.log_tail import tail
 from kitedash.services.retry_rule import invalid_levels, retry_refusal
 from kitedash.services.run_time import TimeLeft, open_runs
-from kitedash.services.run_views import ExperimentItem, RunsView, RunView, StageView, WorkerView
+from kitedash.services.run_views import (
+    ExperimentItem,
+    RecentExperiments,
+    RunItem,
+    RunsView,
+    RunView,
+    StageView,
+    WorkerView,
+)
 from kitedash.settings import settings
 
 RECENT_EXPERIMENTS = 50
@@ -28,27 +37,55 @@ def runs_view(experiment_id: str | None = None) -> RunsView:
     """The recent experiments, and the runs of one of them: by default of the newest. Raises NotFound."""
     now = datetime.now(UTC)
     with sessions(settings().url)() as session:
-        recent = list(experiments.list_recent(session, RECENT_EXPERIMENTS))
-        chosen = experiments.get(session, experiment_id) if experiment_id else next(iter(recent), None)
-        if chosen is not None and chosen not in recent:
-            recent.append(chosen)
-        counts = experiments.run_counts(session, [experiment.id for experiment in recent])
-        of_it = runs.of_experiment(session, chosen.id) if chosen else ()
+        recent = _recent(session, experiment_id)
+        of_it = runs.of_experiment(session, recent.chosen) if recent.chosen else ()
         slots = workers.every(session)
         return RunsView(
-            experiments=tuple(_item(experiment, counts[experiment.id]) for experiment in recent),
-            experiment_id=chosen.id if chosen else None,
-            runs=_run_views(session, of_it, chosen) if chosen else (),
+            experiments=recent.items,
+            experiment_id=recent.chosen,
+            runs=_run_views(session, of_it, experiments.get(session, recent.chosen)) if recent.chosen else (),
             workers=tuple(_worker(slot, now) for slot in slots if now - slot.heartbeat_at < FORGET_WORKER_AFTER),
             warnings=_warnings(of_it, slots, now),
         )
+
+
+def recent_experiments(experiment_id: str | None = None) -> RecentExperiments:
+    """The recent experiments, and the one that is named among them: by default the newest. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        return _recent(session, experiment_id)
+
+
+def _recent(session: Session, experiment_id: str | None) -> RecentExperiments:
+    heads = experiments.recent_heads(session, RECENT_EXPERIMENTS)
+    chosen = experiment_id or next((head[0] for head in heads), None)
+    if chosen is not None and all(head[0] != chosen for head in heads):
+        older = experiments.get(session, chosen)
+        heads.append((older.id, older.name, older.created_at))
+    counts = experiments.run_counts(session, [head[0] for head in heads])
+    return RecentExperiments(tuple(_item(*head, counts[head[0]]) for head in heads), chosen)
+
+
+def run_items(experiment_id: str) -> tuple[RunItem, ...]:
+    """The runs of an experiment, in the order in which they were queued, for a list of them. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        of_it = runs.of_experiment(session, experiments.get(session, experiment_id).id)
+        retried_by = runs.replacements(session, [run.id for run in of_it])
+        return tuple(
+            RunItem(run.id, run.candidate_name, run.status, run.repeat, retried_by.get(run.id)) for run in of_it
+        )
+
+
+def with_log(run: RunView) -> RunView:
+    """The run with the end of its log. Raises NotFound."""
+    with sessions(settings().url)() as session:
+        return replace(run, log_tail=_log_tail(runs.get(session, run.id)))
 
 
 def run_view(run_id: str) -> RunView:
     """One run with the end of its log. Raises NotFound."""
     with sessions(settings().url)() as session:
         run = runs.get(session, run_id)
-        (view,) = _run_views(session, [run], experiments.get(session, run.experiment_id), with_log=True)
+        (view,) = _run_views(session, [run], experiments.get(session, run.experiment_id), log=True)
     return view
 
 
@@ -67,7 +104,7 @@ def find_experiment(beginning: str) -> str:
 def newest_experiment() -> str | None:
     """The id of what was launched last; None while nothing is stored."""
     with sessions(settings().url)() as session:
-        return next((experiment.id for experiment in experiments.list_recent(session, 1)), None)
+        return next((head[0] for head in experiments.recent_heads(session, 1)), None)
 
 
 def served_queues() -> frozenset[str]:
@@ -76,11 +113,11 @@ def served_queues() -> frozenset[str]:
         return frozenset(worker.queue for worker in workers.alive(session))
 
 
-def _item(experiment: Experiment, counts: Mapping[RunStatus, int]) -> ExperimentItem:
+def _item(experiment_id: str, name: str, created_at: datetime, counts: Mapping[RunStatus, int]) -> ExperimentItem:
     return ExperimentItem(
-        id=experiment.id,
-        name=experiment.name,
-        created_at=experiment.created_at,
+        id=experiment_id,
+        name=name,
+        created_at=created_at,
         runs=sum(counts.values()),
         finished=counts.get(RunStatus.FINISHED, 0),
         failed=counts.get(RunStatus.FAILED, 0),
@@ -89,12 +126,12 @@ def _item(experiment: Experiment, counts: Mapping[RunStatus, int]) -> Experiment
 
 
 def _run_views(
-    session: Session, of_it: Sequence[Run], experiment: Experiment, *, with_log: bool = False
+    session: Session, of_it: Sequence[Run], experiment: Experiment, *, log: bool = False
 ) -> tuple[RunView, ...]:
     run_ids = [run.id for run in of_it]
-    stages, levels = runs.stages(session, run_ids), evidence.levels(session, run_ids)
+    stages, invalid = runs.stages(session, run_ids), results.invalid_levels(session, run_ids)
     retried_by = runs.replacements(session, run_ids)
-    refusals = {run.id: retry_refusal(run, levels.get(run.id, ()), retried_by.get(run.id)) for run in of_it}
+    refusals = {run.id: retry_refusal(run, invalid.get(run.id, ()), retried_by.get(run.id)) for run in of_it}
     places = runs.queue_positions(session) if any(run.status == RunStatus.QUEUED for run in of_it) else {}
     is_open = any(not RunStatus(run.status).is_final for run in of_it)
     left = open_runs(session, datetime.now(UTC)).left if is_open else {}
@@ -116,7 +153,7 @@ def _run_views(
             finished_at=run.finished_at,
             stages=tuple(_stage(stage) for stage in stages[run.id]),
             facts=runs.facts_of(run),
-            log_tail=tail(settings().data_dir, run.log_path, LOG_LINES) if with_log else "",
+            log_tail=_log_tail(run) if log else "",
             cancelling=run.status == RunStatus.RUNNING and run.cancel_requested_at is not None,
             remaining=_minutes(left.get(run.id)),
             remaining_at_least=_at_least(left.get(run.id)),
@@ -124,11 +161,15 @@ def _run_views(
             retried_by=retried_by.get(run.id),
             can_retry=not refusals[run.id],
             retry_refusal=refusals[run.id],
-            invalid_levels=invalid_levels(levels.get(run.id, ())),
+            invalid_levels=invalid_levels(invalid.get(run.id, ())),
             repeat=run.repeat,
         )
         for run in of_it
     )
+
+
+def _log_tail(run: Run) -> str:
+    return tail(settings().data_dir, run.log_path, LOG_LINES)
 
 
 def _minutes(left: TimeLeft | None) -> Minutes | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from db import changes
-from db.engine import sessions
-from kitedash.services.runs import newest_experiment, run_view, runs_view
+from kitedash.services.change_token import change_token as change_token
+from kitedash.services.runs import newest_experiment, runs_view, with_log
 from kitedash.services.views import ExperimentItem, RunsView, RunView
-from kitedash.settings import settings
 
 _INTEREST = {"running": 0, "failed": 1}  # what one most likely came to look at
 
@@ -37,10 +35,4 @@ def page(experiment_id: str | None, run_id: str | None) -> RunsPage:
         return RunsPage(view, None, elsewhere, token)
     named = [run for run in view.runs if run.id == run_id]
     chosen = named[0] if named else min(view.current_runs, key=lambda run: _INTEREST.get(run.status, 2))
-    return RunsPage(view, run_view(chosen.id), elsewhere, token)
-
-
-def change_token(experiment_id: str | None) -> str:
-    """Changes when a page that rests should be drawn anew: one small query."""
-    with sessions(settings().url)() as session:
-        return changes.token(session, experiment_id)
+    return RunsPage(view, with_log(chosen), elsewhere, token)

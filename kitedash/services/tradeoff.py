@@ -205,7 +205,7 @@ def contender(view: CandidateView) -> Contender:
     """The candidate as the rules of the recommendation and of the presets see it."""
     return Contender(
         name=view.name,
-        measured=any(level.summary.status != LevelStatus.INVALID for level in view.levels),
+        measured=view.is_measured,
         rate_per_s=view.point.summary.rate_per_s if view.point is not None else None,
         ttft_p90_ms=view.point.summary.ttft_p90_ms if view.point is not None else None,
         deployed_usd=view.cost.deployed_usd if view.cost is not None else None,

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from db import changes
-from db.engine import sessions
-from kitedash.domain.experiment import Candidate
 from kitedash.domain.presets import Preset
+from kitedash.domain.run_time import number_format_of
+from kitedash.services.change_token import change_token as change_token
 from kitedash.services.compare import ComparisonView, compare
-from kitedash.services.evidence import ExperimentEvidence, experiment_evidence
+from kitedash.services.evidence import ExperimentEvidence
+from kitedash.services.kept_evidence import kept_evidence, kept_view
 from kitedash.services.limits import AskedLimits
 from kitedash.services.presets import presets
-from kitedash.services.pricing import Prices
-from kitedash.services.runs import runs_view
-from kitedash.services.tradeoff import assemble
+from kitedash.services.runs import recent_experiments
 from kitedash.services.views import CandidateView, ExperimentItem, TradeoffView
-from kitedash.settings import settings
-
-UNQUANTISED = "none"
 
 
 @dataclass(frozen=True)
@@ -61,35 +56,27 @@ def page(
     Of the candidates it picks the one named, else the preset's, else the recommended or leading one, and compares it
     with `against`, else with the baseline (or for the baseline itself with the leading one).
     """
-    stored = runs_view(experiment_id)
-    if stored.experiment_id is None:
-        return TradeoffPage(stored.experiments, None, token=change_token(None))
-    token = change_token(stored.experiment_id)
-    evidence = experiment_evidence(stored.experiment_id)
+    recent = recent_experiments(experiment_id)
+    if recent.chosen is None:
+        return TradeoffPage(recent.items, None, token=change_token(None))
+    token = change_token(recent.chosen)
+    evidence = kept_evidence(recent.chosen)
     limits = limits or AskedLimits()
-    view = assemble(
-        evidence, Prices(), targets=limits.targets(evidence.spec), guardrails=limits.guardrails(evidence.spec)
-    )
+    view = kept_view(evidence, targets=limits.targets(evidence.spec), guardrails=limits.guardrails(evidence.spec))
     found = presets(view)
     names = {one.name for one in view.candidates}
     named = candidate if candidate in names else None
     asked = next((one for one in found if one.key == preset), None) if named is None else None
     return TradeoffPage(
-        experiments=stored.experiments,
+        experiments=recent.items,
         view=view,
         presets=found,
         asked_preset=asked,
         picked=_picked(evidence, view, named, asked, against if against in names else None),
-        number_formats={one.candidate.name: _number_format(one.candidate) for one in evidence.candidates},
+        number_formats={one.candidate.name: number_format_of(one.candidate) for one in evidence.candidates},
         unknown=tuple(name for name in dict.fromkeys((candidate, against)) if name and name not in names),
         token=token,
     )
-
-
-def change_token(experiment_id: str | None) -> str:
-    """Changes when the page should be drawn anew: one small query."""
-    with sessions(settings().url)() as session:
-        return changes.token(session, experiment_id)
 
 
 def _picked(
@@ -116,10 +103,3 @@ def _counterpart(view: TradeoffView, candidate: CandidateView, leading: str | No
     return min(
         others, key=lambda one: (not one.is_baseline, one.name != leading, not one.on_front, one.point is None)
     ).name
-
-
-def _number_format(candidate: Candidate) -> str:
-    """Of the weights: the format that KiteDash makes, else the dtype that the engine is told, else its own choice."""
-    if candidate.quantization != UNQUANTISED:
-        return candidate.quantization
-    return str(candidate.engine_args.get("dtype", "model's own"))

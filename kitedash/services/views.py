@@ -7,9 +7,11 @@ from datetime import datetime
 
 from kitedash.domain.experiment import ExperimentSpec, Guardrails, Targets
 from kitedash.domain.recommend import Recommendation as Recommendation
-from kitedash.domain.results import Estimate, LevelSummary, ServerFacts
+from kitedash.domain.results import Estimate, LevelStatus, LevelSummary, ServerFacts
 from kitedash.domain.targets import Status as Status
 from kitedash.services.run_views import ExperimentItem as ExperimentItem
+from kitedash.services.run_views import RecentExperiments as RecentExperiments
+from kitedash.services.run_views import RunItem as RunItem
 from kitedash.services.run_views import RunsView as RunsView
 from kitedash.services.run_views import RunView as RunView
 from kitedash.services.run_views import StageView as StageView
@@ -81,6 +83,21 @@ class CandidateView:
     notes: tuple[str, ...] = ()  # why a number is missing: no price for the device, no rate held, ...
     devices: int = 1
     run_ids: tuple[str, ...] = ()  # all repeats; `run_id` is the first of them
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any load level of it is valid."""
+        return any(level.summary.status != LevelStatus.INVALID for level in self.levels)
+
+    @property
+    def three_numbers(self) -> tuple[float, float, float] | None:
+        """What the front compares: P90 TTFT at the marked point, deployed cost, pass rate. None if one is missing."""
+        if self.point is None or self.cost is None or self.pass_rate is None:
+            return None
+        ttft, usd = self.point.summary.ttft_p90_ms.value, self.cost.deployed_usd.value
+        if ttft is None or usd is None or self.pass_rate.value is None:
+            return None
+        return ttft, usd, self.pass_rate.value
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 import streamlit as st
 
-from kitedash.domain.experiment import Targets
+from kitedash.domain.experiment import MOST_MS, MOST_USD, Targets
 from kitedash.services.limits import AskedLimits
 
 EXPERIMENT: Final = "experiment"
@@ -44,6 +44,7 @@ LIMIT_KEYS: Final = (TARGET_TTFT, TARGET_COST, TARGET_PASS_RATE, GUARDRAIL_TPOT,
 # All that a person sets on the trade-off page, beside the experiment itself.
 VIEW_KEYS: Final = (CANDIDATE, *LIMIT_KEYS, PRESET, AGAINST, COST_SCALE, *FILTER_KEYS)
 
+PICKED_CARD: Final = "_picked_card"  # no state: a mark for the card of the picked candidate
 EXPERIMENT_BOX: Final = "_experiment_box"
 RUN_BOX: Final = "_run_box"
 RUN_ACTION: Final = "_run_action"  # beginning of the keys of the runs page's buttons
@@ -118,12 +119,12 @@ def target_changes(experiment_id: str | None) -> AskedLimits:
 
 def asked_limits() -> AskedLimits:
     """Targets and guardrails in the address. Values that no target may have are ignored."""
-    passing, errors = _number(TARGET_PASS_RATE), _number(GUARDRAIL_ERRORS, zero=True)
+    passing, errors = _number(TARGET_PASS_RATE, most=100), _number(GUARDRAIL_ERRORS, zero=True)
     return AskedLimits(
-        ttft_p90_ms=_number(TARGET_TTFT),
-        cost_per_1000_requests_usd=_number(TARGET_COST),
-        pass_rate=round(passing / 100, 9) if passing is not None and passing <= 100 else None,
-        tpot_p90_ms=_number(GUARDRAIL_TPOT),
+        ttft_p90_ms=_number(TARGET_TTFT, most=MOST_MS),
+        cost_per_1000_requests_usd=_number(TARGET_COST, most=MOST_USD),
+        pass_rate=round(passing / 100, 9) or None if passing is not None else None,
+        tpot_p90_ms=_number(GUARDRAIL_TPOT, most=MOST_MS),
         error_rate=round(errors / 100, 9) if errors is not None and errors < 100 else None,
     )
 
@@ -225,9 +226,10 @@ def set_polling(page: str, active: bool) -> None:
         st.rerun()
 
 
-def _number(key: str, *, zero: bool = False) -> float | None:
+def _number(key: str, *, zero: bool = False, most: float = math.inf) -> float | None:
     try:
         found = float(value(key))
     except ValueError:
         return None
-    return found if math.isfinite(found) and (found > 0 or (zero and found == 0)) else None
+    possible = math.isfinite(found) and found <= most and (found > 0 or (zero and found == 0))
+    return found if possible else None

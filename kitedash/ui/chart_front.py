@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from kitedash.domain import pareto
 from kitedash.ui import chart_rows, theme
 from kitedash.ui.points import Picture, Point
 
@@ -12,7 +13,7 @@ def members(pic: Picture, pass_rate: float) -> list[Point]:
     """Marked points whose pass rate is at least the target (by the estimate) and that no other such point beats in both
     cost and P90 TTFT; cheapest first. Equal ones stay."""
     able = [p for p in pic.marked if p.pass_rate is not None and (p.pass_rate.value or 0.0) >= pass_rate]
-    kept = [p for p in able if not any(_beats(other, p) for other in able)]
+    kept = [p for p in able if not any(pareto.dominates(_losses(other), _losses(p)) for other in able)]
     return sorted(kept, key=lambda p: (p.cost_usd, -p.ttft_p90_ms))
 
 
@@ -30,6 +31,5 @@ def layers(pic: Picture, pass_rate: float, x: alt.X, y: alt.Y, ink: theme.Ink) -
     return [line.encode(x, y, order="place:Q")]
 
 
-def _beats(one: Point, other: Point) -> bool:
-    as_good = one.cost_usd <= other.cost_usd and one.ttft_p90_ms <= other.ttft_p90_ms
-    return as_good and (one.cost_usd < other.cost_usd or one.ttft_p90_ms < other.ttft_p90_ms)
+def _losses(point: Point) -> tuple[float, float]:
+    return point.cost_usd, point.ttft_p90_ms

@@ -20,7 +20,7 @@ def tradeoff_chart(
     ink: theme.Ink,
     *,
     shown: Collection[str] | None = None,
-    height: int = 370,
+    height: int = 345,
 ) -> tuple[alt.LayerChart, Picture]:
     """Cost (x, log) against P90 TTFT (y, log), one curve per candidate over its measured rates.
 

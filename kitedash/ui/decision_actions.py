@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kitedash.domain.errors import InvalidInput, KiteDashError, NotAllowed
+from kitedash.domain.errors import InvalidInput, KiteDashError
 from kitedash.domain.experiment import Targets
 from kitedash.services import decide, decide_page
-from kitedash.services.actor import Actor, require
+from kitedash.services.actor import Actor, lacks
 from kitedash.services.decide import DraftView
 from kitedash.services.decide_page import DecidePage
 from kitedash.ui import address, decision_form
@@ -27,6 +27,7 @@ class Deciding:
     targets: Targets
     reasons_needed: tuple[str, ...]
     results: str  # the revision of the results
+    read_sha256: str  # of the record as it was shown; "" where it was not
     draft: DraftView | None
     scope: str
 
@@ -35,24 +36,29 @@ def deciding(actor: Actor, page: DecidePage, form: Form) -> Deciding:
     assert page.view is not None
     assert page.candidate is not None
     view, name = page.view, page.candidate.name
-    results = page.document.evidence_revision if page.document is not None else view.revision
-    return Deciding(actor, view.experiment_id, name, view.targets, page.reasons_needed, results, page.draft, form.scope)
+    return Deciding(
+        actor=actor,
+        experiment_id=view.experiment_id,
+        candidate_name=name,
+        targets=view.targets,
+        reasons_needed=page.reasons_needed,
+        results=view.revision,
+        read_sha256=page.reading.sha256 if page.reading is not None else "",
+        draft=page.draft,
+        scope=form.scope,
+    )
 
 
 def refusal(actor: Actor) -> str:
     """Why the actor may not write decisions; "" for who may."""
-    try:
-        require(actor, "engineer", "write or accept a decision")
-    except NotAllowed as error:
-        return str(error)
-    return ""
+    return lacks(actor, "engineer", "write or accept a decision")
 
 
-def save(what: Deciding, targets: Targets | None = None) -> None:
-    """Stores the draft, complete or not; with `targets`, judged by those from now on."""
-    saved = _save(what, targets or what.targets)
+def save(what: Deciding) -> None:
+    """Stores the draft, complete or not."""
+    saved = _save(what)
     if saved is not None:
-        _say_on(saved.id, f"Draft saved, revision {saved.revision}.", "success")
+        _say_on(saved.id, "Draft saved.", "success")
 
 
 def save_over(what: Deciding) -> None:
@@ -69,7 +75,7 @@ def take_theirs(what: Deciding) -> None:
 
 def review(what: Deciding) -> None:
     """Stores the draft and, when nothing is missing, shows the record as it would read."""
-    saved = _save(what, what.targets)
+    saved = _save(what)
     form = decision_form.stored(saved.id) if saved is not None else None
     if saved is None or form is None:
         return
@@ -94,7 +100,7 @@ def accept(what: Deciding) -> None:
     if form is None or form.revision is None:
         return
     try:
-        record = decide.accept(what.actor, what.scope, revision=form.revision, evidence_revision=what.results)
+        record = decide.accept(what.actor, what.scope, revision=form.revision, read_sha256=what.read_sha256)
     except InvalidInput as error:
         decision_form.keep(replace(form, problems={error.field: error.sentence}, reviewing=False))
     except KiteDashError as error:
@@ -117,7 +123,7 @@ def discard(what: Deciding) -> None:
     address.forget(address.DRAFT)
 
 
-def _save(what: Deciding, targets: Targets) -> DraftView | None:
+def _save(what: Deciding) -> DraftView | None:
     form = decision_form.stored(what.scope)
     if form is None:
         return None
@@ -127,7 +133,7 @@ def _save(what: Deciding, targets: Targets) -> DraftView | None:
             experiment_id=what.experiment_id,
             candidate_name=what.candidate_name,
             content=decision_form.content(what.scope),
-            targets=targets,
+            targets=what.targets,
             supersedes=decision_form.supersedes(what.scope),
             draft_id=what.draft.id if what.draft is not None else None,
             revision=form.revision,

@@ -149,11 +149,11 @@ def supersedes(scope: str) -> int | None:
 
 def fields(scope: str) -> dict[str, Any]:
     """Every field that holds something, by name."""
-    prefix = address.decision_key(scope, "")
+    prefix, state = address.decision_key(scope, ""), address.decision_key(scope, _STATE)
     return {
         str(key).removeprefix(prefix): value
         for key, value in st.session_state.items()
-        if str(key).startswith(prefix) and not str(key).endswith(_STATE) and value not in ("", None, NOTHING)
+        if str(key).startswith(prefix) and key != state and value not in ("", None, NOTHING)
     }
 
 

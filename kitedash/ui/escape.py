@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
+from kitedash.domain.live_text import WORD_JOINER, inert
+
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-_WORD_JOINER = "\u2060"
 _REPLACED_AFTER_PARSING = (
-    re.compile(r"(:)(?=[\w+/-])"),  # :emoji:, :material/icon:, http://
-    re.compile(r"(\bwww)(?=\.)", re.IGNORECASE),
-    re.compile(r"(@)(?=\w)"),
+    re.compile(r"(:)(?=[\w+/-])"),  # :emoji:, :material/icon:
     re.compile(r"(?<!\S)([<>~-])(?=[>=-]+(?!\S))"),  # arrows and signs that stand alone: ->, <=, --
 )
 
@@ -19,11 +18,11 @@ def markdown(text: str) -> str:
 
     A backslash before every ASCII punctuation sign switches CommonMark off. Streamlit replaces emoji and icon codes
     (`:name:`), arrows and bare addresses after parsing, where backslashes are gone: an invisible word joiner breaks
-    those up, and only those, so that other text can be copied and searched.
+    those up, as in live_text.py.
     """
-    line = " ".join(printable(text).split())
+    line = inert(" ".join(printable(text).split()))
     for pattern in _REPLACED_AFTER_PARSING:
-        line = pattern.sub(rf"\1{_WORD_JOINER}", line)
+        line = pattern.sub(rf"\1{WORD_JOINER}", line)
     return _PUNCTUATION.sub(r"\\\1", line)
 
 

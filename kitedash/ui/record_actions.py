@@ -25,7 +25,7 @@ def findings() -> tuple[Finding, ...] | None:
 
 def verify_stored() -> None:
     with st.spinner("Recomputing every hash"):
-        st.session_state[address.FINDINGS] = records.verify_stored()
+        st.session_state[address.FINDINGS] = records.verify_stored(anew=False)
 
 
 def verify_exported() -> None:

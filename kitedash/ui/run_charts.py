@@ -32,6 +32,7 @@ MARKED = 0.9
 _PARTS_LIGHT = ("#7b8594", "#9d5fb8", "#c2700f", "#1f8478", "#1d4ed8")
 _PARTS_DARK = ("#9aa5b4", "#cfa3e2", "#fbbf24", "#2dd4bf", "#6ea3ff")
 _LABELLED_SHARE = 0.075  # of the longest bar: a segment shorter than this has no room for its number
+_FAR = 100.0  # two decades: the curves keep a third of an axis that is stretched by as much
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
@@ -106,8 +107,8 @@ def curves_chart(
     drawn = [(level, curve_of(level, metric)) for level in curves if curve_of(level, metric).values]
     names = [_name(level) for level, _ in drawn]
     colours = rate_colours(len(drawn), ink)
-    low = min(curve.values[0] for _, curve in drawn)
-    high = max(curve.values[-1] for _, curve in drawn)
+    low, high = _span(drawn)
+    limit_ms = None if is_far(curves, metric, limit_ms) else limit_ms
     low, high = min(low, limit_ms or low) * 0.9, max(high, limit_ms or high) * 1.1
     low = max(low, high / 1e5)  # a latency near zero must not stretch the axis over nothing
     axis = alt.Axis(values=ticks(low, high), format=",.3~r", grid=True)
@@ -139,6 +140,19 @@ def curves_chart(
         layers.append(point.encode(x, y, colour, shape, tooltip=[alt.Tooltip("Rate:N"), alt.Tooltip("P90:N")]))
     chart: alt.LayerChart = alt.layer(*layers).properties(height=360).configure_view(stroke=None)
     return chart
+
+
+def is_far(curves: Sequence[LevelCurves], metric: str, limit_ms: float | None) -> bool:
+    """Whether the limit is so far from all that was measured that an axis to it would flatten the curves."""
+    drawn = [(level, curve_of(level, metric)) for level in curves if curve_of(level, metric).values]
+    if limit_ms is None or not drawn:
+        return False
+    low, high = _span(drawn)
+    return not low / _FAR <= limit_ms <= high * _FAR
+
+
+def _span(drawn: Sequence[tuple[LevelCurves, QuantileCurve]]) -> tuple[float, float]:
+    return min(curve.values[0] for _, curve in drawn), max(curve.values[-1] for _, curve in drawn)
 
 
 def curve_of(level: LevelCurves, metric: str) -> QuantileCurve:

@@ -14,7 +14,6 @@ from kitedash.services import decide
 from kitedash.services.actor import Actor
 from kitedash.services.decide import DraftView
 from kitedash.services.records import RecordView
-from kitedash.services.tradeoff import tradeoff_view
 from tests.db.rows import NOON
 from tests.unit.services.decisions import WRITTEN, candidates
 from tests.unit.services.evidence import FACTS, SPEC
@@ -92,8 +91,8 @@ def a_draft(
 
 
 def accepted(found: DraftView, *, actor: Actor = ENGINEER) -> RecordView:
-    seen = tradeoff_view(found.experiment_id).revision
-    return decide.accept(actor, found.id, revision=found.revision, evidence_revision=seen)
+    read = decide.as_it_would_read(found)
+    return decide.accept(actor, found.id, revision=found.revision, read_sha256=read.sha256)
 
 
 def decided(experiment_id: str = "e1", *, supersedes: int | None = None, title: str = "Serve fp8") -> RecordView:

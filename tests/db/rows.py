@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session, sessionmaker
 
 from db import experiments, runs
+from db.models import Run
 from kitedash.domain.experiment import Candidate, ExperimentSpec, Guardrails, LoadPlan, Targets, Workload
+from kitedash.domain.results import RunStatus
 
 NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -43,3 +48,13 @@ def stored_runs(
                 queue=queue,
                 now=now,
             )
+
+
+@contextmanager
+def going_on(session: Session, run_id: str) -> Iterator[None]:
+    """For what a test stores of a run that is over: inside, the run counts as under way, and then as it did before."""
+    row = sa.update(Run).where(Run.id == run_id)
+    status = runs.get(session, run_id).status
+    session.execute(row.values(status=RunStatus.RUNNING))
+    yield
+    session.execute(row.values(status=status))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,23 +14,24 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session, sessionmaker
 
 from db import results, runs
 from db.engine import make_engine
+from db.models import DecisionRecord
 from kitedash.domain import record_check
 from kitedash.domain.canonical_json import sha256_of
 from kitedash.domain.errors import InvalidInput, NotAllowed, NotFound, Refused
 from kitedash.domain.experiment import Candidate, Targets
 from kitedash.domain.results import Answer, SuiteResult
-from kitedash.services import decide, records
+from kitedash.services import decide, evidence_hashes, records
 from kitedash.services.actor import Actor
 from kitedash.services.evidence_hashes import run_hash
 from kitedash.services.records import BrokenRecordError
-from kitedash.services.tradeoff import tradeoff_view
 from kitedash.settings import settings
 from tests.db.decided import ENGINEER, PRICES, a_draft, accepted, decided, store_experiment
-from tests.db.rows import NOON
+from tests.db.rows import NOON, going_on
 from tests.unit.services.decisions import WRITTEN
 from tests.unit.services.evidence import LEVELS, SPEC
 
@@ -58,6 +60,23 @@ def problems(*, evidence: bool = True) -> list[tuple[str, str]]:
     return [(found.what, found.sentence) for found in records.verify_stored(evidence=evidence) if not found.ok]
 
 
+def add_late(store: sessionmaker[Session]) -> None:
+    """A fifth candidate, whose run goes on."""
+    with store.begin() as session:
+        runs.add(
+            session,
+            "e1-late",
+            experiment_id="e1",
+            position=9,
+            repeat=0,
+            candidate=Candidate(name="late", model="m"),
+            is_baseline=False,
+            queue="cpu",
+            now=NOON,
+        )
+        runs.begin(session, "e1-late", "a worker", NOON)
+
+
 def forge(url: str, statement: str, **values: Any) -> None:
     """What only the database's owner can do: take the triggers away, change a row, put them back."""
     engine = make_engine(url)
@@ -69,13 +88,22 @@ def forge(url: str, statement: str, **values: Any) -> None:
         else:
             query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'decision_records'"
             triggers = connection.execute(sa.text(query)).all()
-            assert len(triggers) == 2
+            assert len(triggers) == 3
             for name, _ in triggers:
                 connection.execute(sa.text(f"DROP TRIGGER {name}"))
             connection.execute(sa.text(statement), values)
             for _, sql in triggers:
                 connection.execute(sa.text(sql))
     engine.dispose()
+
+
+def forge_freely(url: str, statement: str) -> None:
+    """As `forge`, on SQLite without foreign keys: a row may go that others refer to."""
+    with sqlite3.connect(make_url(url).database or "") as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        assert connection.execute(statement).rowcount > 0
+    connection.close()
 
 
 # --- drafts
@@ -149,7 +177,7 @@ def test_a_viewer_may_neither_draft_nor_accept_nor_discard() -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_a_draft_can_be_read_as_the_record_that_it_would_be() -> None:
-    text = decide.draft_markdown(a_draft(content={"title": "Serve fp8"}).id)
+    text = decide.as_it_would_read(a_draft(content={"title": "Serve fp8"})).markdown
     assert "# Draft: Serve fp8" in text
     assert "Nobody has accepted it" in text
     assert "600 ms (95 % 540 ms to 660 ms, n = 400)" in text
@@ -216,32 +244,51 @@ def test_an_incomplete_decision_is_refused_at_its_field_and_stays_a_draft(
 
 
 def test_what_changed_since_it_was_looked_at_is_not_frozen(filled: sessionmaker[Session]) -> None:
+    add_late(filled)
     draft = a_draft()
-    seen = tradeoff_view("e1").revision
+    seen = decide.as_it_would_read(draft)
     with filled.begin() as session:
-        results.store_suite(session, "e1-slow", SuiteResult("kitedash_repo", "repository", "v1", ()))
-    with pytest.raises(Refused, match="The results changed since you looked at them"):
-        decide.accept(ENGINEER, draft.id, revision=draft.revision, evidence_revision=seen)
+        results.store_level(session, "e1-late", LEVELS[0])
+    with pytest.raises(Refused, match="What the record would say changed since you read it"):
+        decide.accept(ENGINEER, draft.id, revision=draft.revision, read_sha256=seen.sha256)
     with pytest.raises(Refused, match="saved this draft at"):
-        decide.accept(ENGINEER, draft.id, revision=9, evidence_revision=tradeoff_view("e1").revision)
+        decide.accept(ENGINEER, draft.id, revision=9, read_sha256=decide.as_it_would_read(draft).sha256)
     assert records.records() == ()
     assert accepted(draft).number == 1
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_price_that_changed_since_it_was_read_is_not_frozen(tmp_path: Path) -> None:
+    """No result moves on: only the price book does, and with it the costs."""
+    draft = a_draft()
+    seen = decide.as_it_would_read(draft)
+    assert decide.as_it_would_read(draft).sha256 == seen.sha256
+    (tmp_path / "prices.yaml").write_text(PRICES.replace("2.5", "9"), encoding="utf-8")
+    with pytest.raises(Refused, match="such as a result or a price: read it anew, then accept"):
+        decide.accept(ENGINEER, draft.id, revision=draft.revision, read_sha256=seen.sha256)
+    assert records.records() == ()
+    record = accepted(draft)
+    assert record.document["options"][1]["price"]["usd_per_hour"] == "9.0"
+    (tmp_path / "prices.yaml").write_text(PRICES, encoding="utf-8")
+    assert problems() == []  # a later price is no change of the record
 
 
 def test_what_changes_while_it_is_being_gathered_is_not_frozen(
     filled: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    add_late(filled)
     draft, gather = a_draft(), decide.gather
 
     def gather_slowly(*arguments: Any) -> Any:
         found = gather(*arguments)
         with filled.begin() as session:
-            results.store_suite(session, "e1-slow", SuiteResult("kitedash_repo", "repository", "v1", ()))
+            results.store_level(session, "e1-late", LEVELS[0])
         return found
 
+    read = decide.as_it_would_read(draft)
     monkeypatch.setattr(decide, "gather", gather_slowly)
-    with pytest.raises(Refused, match="The results changed since you looked at them"):
-        accepted(draft)
+    with pytest.raises(Refused, match="What the record would say changed since you read it"):
+        decide.accept(ENGINEER, draft.id, revision=draft.revision, read_sha256=read.sha256)
     assert records.records() == ()
 
 
@@ -263,26 +310,32 @@ def test_a_record_is_superseded_once_and_says_by_which() -> None:
 
 
 def test_a_run_that_goes_on_after_the_decision_is_no_changed_evidence(filled: sessionmaker[Session]) -> None:
-    with filled.begin() as session:
-        runs.add(
-            session,
-            "e1-late",
-            experiment_id="e1",
-            position=9,
-            repeat=0,
-            candidate=Candidate(name="late", model="m"),
-            is_baseline=False,
-            queue="cpu",
-            now=NOON,
-        )
-        runs.begin(session, "e1-late", "a worker", NOON)
+    add_late(filled)
     document = decided().document
     assert document["options"][-1]["evidence"] == []
     assert document["notes"][-1].startswith("1 run of the experiment had not ended when this was decided")
     with filled.begin() as session:
         results.store_level(session, "e1-late", LEVELS[0])
         runs.finish(session, "e1-late", NOON)
-    assert problems() == []
+    (found,) = records.verify_stored()
+    assert found.ok
+    assert found.sentence == (
+        "document, hash, table and chain and evidence agree; there is no evidence of late, of which no run had ended."
+    )
+    (found,) = records.verify_stored(evidence=False)
+    assert found.sentence == "document, hash and table and chain agree."
+
+
+def test_a_record_of_which_no_run_had_ended_is_not_said_to_have_evidence(store: sessionmaker[Session]) -> None:
+    store_experiment(store, only=1)
+    with store.begin() as session:
+        session.execute(sa.text("UPDATE runs SET status = 'running'"))
+    accepted(a_draft(candidate_name="float32", content={**WRITTEN, "rejected": {}}))
+    (found,) = records.verify_stored()
+    assert found.ok
+    assert found.sentence == (
+        "document, hash and table and chain agree; there is no evidence, since no run had ended when it was decided."
+    )
 
 
 ACCEPTS = """
@@ -290,12 +343,11 @@ import sys
 from kitedash.services import decide
 from kitedash.services.actor import Actor
 from kitedash.services.evidence_hashes import run_hash
-from kitedash.services.tradeoff import tradeoff_view
 draft = decide.draft(sys.argv[1])
-revision = tradeoff_view(draft.experiment_id).revision
+read = decide.as_it_would_read(draft)
 print("ready", flush=True)
 sys.stdin.readline()
-print(decide.accept(Actor("P", "engineer"), draft.id, revision=draft.revision, evidence_revision=revision).number)
+print(decide.accept(Actor("P", "engineer"), draft.id, revision=draft.revision, read_sha256=read.sha256).number)
 """
 
 
@@ -346,6 +398,38 @@ def test_the_database_refuses_to_change_a_record(filled: sessionmaker[Session], 
     with pytest.raises(sa.exc.DBAPIError, match="never changed"), filled.begin() as session:
         session.execute(sa.text(statement))
     assert records.record(1) == before
+
+
+def copies(**changes: str) -> str:
+    """SQL that inserts record 1 again, with some columns changed."""
+    names = [column.name for column in DecisionRecord.__table__.columns]
+    values = ", ".join(changes.get(name, name) for name in names)
+    return f"INTO decision_records ({', '.join(names)}) SELECT {values} FROM decision_records WHERE number = 2"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"title": "'Another'"},
+        {"number": "9", "supersedes": "NULL"},  # another number, the hash of record 2
+        {"number": "9", "sha256": "'x'"},  # another number and hash, superseding what record 2 does
+    ],
+)
+def test_a_record_is_not_replaced_by_an_insert(filled: sessionmaker[Session], changes: dict[str, str]) -> None:
+    decided()
+    decided(supersedes=1)
+    before = records.record(1), records.record(2)
+    sqlite = filled.kw["bind"].dialect.name == "sqlite"
+    for verb in ("INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT") if sqlite else ("INSERT",):
+        with pytest.raises(sa.exc.IntegrityError), filled.begin() as session:
+            session.execute(sa.text(f"{verb} {copies(**changes)}"))
+    assert (records.record(1), records.record(2)) == before
+    assert [found.number for found in records.records()] == [2, 1]
+    if not sqlite:
+        for table in ("decision_records", "experiments"):
+            with pytest.raises(sa.exc.DBAPIError, match="never changed"), filled.begin() as session:
+                session.execute(sa.text(f"TRUNCATE {table} CASCADE"))
+        assert (records.record(1), records.record(2)) == before
 
 
 # --- verifying what is stored
@@ -442,6 +526,18 @@ def test_a_column_that_says_another_thing_than_the_document_is_found(url: str, c
         ("UPDATE load_blocks SET schedule_sha256 = 'x' WHERE run_id = 'e1-float32'", "e1-float32"),
         ("UPDATE suites SET version = 'v2' WHERE run_id = 'e1-fp8'", "e1-fp8"),
         ("UPDATE runs SET candidate = '{}' WHERE id = 'e1-broken'", "e1-broken"),
+        ("UPDATE runs SET is_baseline = NOT is_baseline WHERE id = 'e1-fp8'", "e1-fp8"),
+        ("UPDATE runs SET error = 'another' WHERE id = 'e1-broken'", "e1-broken"),
+        ("UPDATE suites SET chance = 0.3 WHERE run_id = 'e1-fp8' AND name = 'kitedash_repo'", "e1-fp8"),
+        ("UPDATE suites SET n_passed = n_passed + 1 WHERE run_id = 'e1-fp8' AND name = 'kitedash_repo'", "e1-fp8"),
+        ("UPDATE load_blocks SET n_failed = 1 WHERE run_id = 'e1-fp8' AND rate_per_s = 2", "e1-fp8"),
+        ("UPDATE load_blocks SET duration_s = 31 WHERE run_id = 'e1-fp8' AND rate_per_s = 2", "e1-fp8"),
+        ("UPDATE load_blocks SET seed = 2 WHERE run_id = 'e1-fp8' AND rate_per_s = 2", "e1-fp8"),
+        ("UPDATE load_blocks SET reason = 'x' WHERE run_id = 'e1-fp8' AND rate_per_s = 2", "e1-fp8"),
+        ("UPDATE load_levels SET reason = 'x' WHERE run_id = 'e1-fp8'", "e1-fp8"),
+        ("UPDATE load_levels SET delivered_rate_per_s = 9 WHERE run_id = 'e1-fp8'", "e1-fp8"),
+        ("UPDATE load_levels SET prefix_hit_rate = 0.1 WHERE run_id = 'e1-fp8'", "e1-fp8"),
+        ("UPDATE load_levels SET parts_ms = '{\"queue\": 1.5}' WHERE run_id = 'e1-fp8'", "e1-fp8"),
     ],
 )
 def test_changed_evidence_is_found_and_its_run_named(filled: sessionmaker[Session], statement: str, run: str) -> None:
@@ -452,6 +548,132 @@ def test_changed_evidence_is_found_and_its_run_named(filled: sessionmaker[Sessio
     assert what == "record 1"
     assert sentence.startswith(f"what run {run} of {run.removeprefix('e1-')} stored is not what was decided on")
     assert problems(evidence=False) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE load_blocks SET status = 'bogus' WHERE run_id = 'e1-fp8'",
+        "UPDATE load_blocks SET checks = '[{\"x\": 1}]' WHERE run_id = 'e1-fp8'",
+        "UPDATE load_levels SET status = 'bogus' WHERE run_id = 'e1-fp8'",
+        "UPDATE load_levels SET parts_ms = '[]' WHERE run_id = 'e1-fp8'",
+        "UPDATE load_levels SET estimate_details = '{}' WHERE run_id = 'e1-fp8'",
+        "UPDATE load_levels SET parts_ms = '{bad' WHERE run_id = 'e1-fp8'",
+        "UPDATE runs SET server_facts = '{bad' WHERE id = 'e1-fp8'",
+        "UPDATE answers SET text = CAST(x'ff' AS TEXT) WHERE run_id = 'e1-fp8'",
+        "UPDATE load_blocks SET duration_s = x'ff' WHERE run_id = 'e1-fp8'",
+    ],
+)
+def test_evidence_that_can_not_be_read_hides_no_other_finding(filled: sessionmaker[Session], statement: str) -> None:
+    """Postgres takes no value of another type, so there only those are tried that are of the column's."""
+    decided()
+    decided(title="Again")
+    if filled.kw["bind"].dialect.name == "postgresql" and ("{bad" in statement or "x'ff'" in statement):
+        return
+    with filled.begin() as session:
+        session.execute(sa.text(statement))
+        session.execute(sa.text("UPDATE answers SET passed = NOT passed WHERE run_id = 'e1-slow'"))
+        session.execute(sa.text("UPDATE experiments SET spec = '{}'"))
+    assert problems() == [
+        (f"record {number}", sentence)
+        for number in (1, 2)
+        for sentence in (
+            "the experiment's stored specification is not the one that was decided on.",
+            "run e1-fp8 of fp8 has evidence that can't be read any more.",
+            "what run e1-slow of slow stored is not what was decided on: its evidence was changed.",
+        )
+    ]
+    assert problems(evidence=False) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("accepted_at", "'bogus'"),
+        ("document", "x'7b7d'"),
+        ("document", "CAST(x'ff' AS TEXT)"),
+        ("title", "x'00'"),
+        ("supersedes", "'x'"),
+    ],
+)
+def test_a_row_that_can_not_be_read_is_one_finding_and_the_list_goes_on(
+    store: sessionmaker[Session], url: str, column: str, value: str
+) -> None:
+    if url.startswith("postgresql"):
+        pytest.skip("Postgres keeps a column to its type")
+    store_experiment(store)
+    for title in ("One", "Two", "Three"):
+        decided(title=title)
+    forge_freely(url, f"UPDATE decision_records SET {column} = {value} WHERE number = 2")
+    assert problems() == [("record 2", f"{column} can't be read any more in the table.")]
+    assert [found.number for found in records.records()] == [3, 2, 1]
+    assert records.records()[0].title == "Three"
+    if column == "accepted_at":
+        assert records.records()[1].accepted_at is None
+    assert records.record(1).title == "One"
+    with pytest.raises(BrokenRecordError, match=f"Record 2 was changed .*: {column} can't be read any more"):
+        records.record(2)
+    if column == "document":
+        with pytest.raises(BrokenRecordError, match="document can't be read any more"):
+            records.export_json(2)
+    assert decided(title="Four").number == 4
+
+
+def test_an_experiment_that_is_gone_is_a_finding(store: sessionmaker[Session], url: str) -> None:
+    if url.startswith("postgresql"):
+        pytest.skip("Postgres keeps a row that others refer to")
+    store_experiment(store)
+    decided()
+    forge_freely(url, "DELETE FROM experiments")
+    assert problems() == [("record 1", "the experiment is not stored any more.")]
+    assert records.records()[0].experiment_name == "not stored any more"
+    assert records.record(1).title == "Serve fp8"
+    forge_freely(url, "DELETE FROM runs WHERE id = 'e1-slow'")
+    assert problems()[1] == ("record 1", "run e1-slow of slow is not stored any more.")
+
+
+def test_what_was_hashed_before_is_taken_as_it_was_only_where_that_is_asked_for(
+    filled: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided()
+    with monkeypatch.context() as patch:
+        patch.setattr(evidence_hashes, "run_hash", lambda *_: pytest.fail("hashed again"))
+        draft = a_draft()
+        assert decide.as_it_would_read(draft).document.options[1].evidence[0].run_id == "e1-fp8"
+        assert [found.ok for found in records.verify_stored(anew=False)] == [True]
+    with filled.begin() as session:
+        session.execute(sa.text("UPDATE answers SET passed = NOT passed WHERE run_id = 'e1-slow'"))
+    assert [found.ok for found in records.verify_stored(anew=False)] == [True]
+    assert [found.ok for found in records.verify_stored()] == [False]
+    with filled.begin() as session, going_on(session, "e1-slow"):
+        results.store_level(session, "e1-slow", LEVELS[0])  # as KiteDash stores: the revision grows
+    assert [found.ok for found in records.verify_stored(anew=False)] == [False]
+
+
+def test_the_list_of_records_reads_no_document(filled: sessionmaker[Session]) -> None:
+    decided()
+    read: list[str] = []
+    engine = filled.kw["bind"]
+    sa.event.listen(engine, "before_cursor_execute", lambda *arguments: read.append(arguments[2]))
+    assert records.records()[0].title == "Serve fp8"
+    assert any("decision_records" in statement for statement in read)
+    assert not any("document" in statement for statement in read)
+
+
+def test_a_record_that_is_too_large_to_be_verified_is_refused(
+    filled: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(decided() and records.export_json(1))
+    assert len(records.export_markdown(1)) < size
+    draft = a_draft()
+    monkeypatch.setattr(record_check, "MAX_BYTES", size - 1_000)
+    with pytest.raises(
+        Refused, match=r"^The record would have 0\.\d MB, and verifying reads at most .* MB: write less"
+    ):
+        accepted(draft)
+    assert len(records.records()) == 1
+    monkeypatch.setattr(record_check, "MAX_BYTES", size + 1_000)
+    assert accepted(draft).number == 2
 
 
 def test_changed_requests_and_a_changed_specification_are_found(filled: sessionmaker[Session]) -> None:
@@ -475,10 +697,11 @@ def test_evidence_has_the_same_hash_whatever_order_it_was_stored_in(store: sessi
     for order in (ids, ids[::-1], sorted(ids)):
         answers = tuple(Answer(one, "file", "qa", "text", "stop", 0.1 + 0.2, False) for one in order)
         with store.begin() as session:
-            results.store_suite(session, "e1-float32", SuiteResult("kitedash_repo", "repository", "v1", answers))
+            with going_on(session, "e1-float32"):
+                results.store_suite(session, "e1-float32", SuiteResult("kitedash_repo", "repository", "v1", answers))
             hashes.add(run_hash(session, "e1-float32"))
     # The same on SQLite and on Postgres: a change of this value is a new format (docs/records.md).
-    assert hashes == {"d14b05f76e8a02f9455c587b3fb5cad288fce35b11ac24860993fd0ed69411b2"}
+    assert hashes == {"9d2b3dce62f743704c9f306588a71c0726ae34d3503f7c224d74a06812b80033"}
 
 
 def test_the_hash_of_evidence_is_the_one_that_the_documentation_defines(store: sessionmaker[Session]) -> None:
@@ -501,30 +724,35 @@ def test_the_hash_of_evidence_is_the_one_that_the_documentation_defines(store: s
 
     def level(row: dict[str, Any]) -> dict[str, Any]:
         details = json.loads(row["estimate_details"]) if isinstance(row["estimate_details"], str) else None
-        found = picked(row, "rate_per_s status blocks n_requests n_failed error_rate")
+        plain = (
+            "rate_per_s status reason blocks n_requests n_failed error_rate delivered_rate_per_s output_tokens_per_s"
+        )
+        found = picked(row, f"{plain} prefix_hit_rate running_max") | {"parts_ms": of_json(row["parts_ms"])}
         for name in ("ttft_p50", "ttft_p90", "ttft_p99", "tpot_p50", "tpot_p90", "tpot_p99", "e2e_p90"):
             found[f"{name}_ms"] = {
                 "value": fraction(row[f"{name}_ms"]),
                 "low": fraction(row[f"{name}_low_ms"]),
                 "high": fraction(row[f"{name}_high_ms"]),
-                "n": (details or row["estimate_details"])[f"{name}_ms"]["n"],
+                **(details or row["estimate_details"])[f"{name}_ms"],  # n, note and more
             }
         return found
 
     (run,) = rows("runs", "id")
-    answers = "item_id cluster text reference finish_reason score error prompt_sha256"
+    answers = "item_id cluster kind text reference finish_reason score error prompt_sha256 tokens_out"
     evidence = {
         "run_id": "e1-float32",
+        **picked(run, "experiment_id candidate_name repeat retry_of status error"),
+        "is_baseline": bool(run["is_baseline"]),
         "candidate": of_json(run["candidate"]),
         "server_facts": of_json(run["server_facts"]),
         "blocks": [
-            picked(row, "rate_per_s block status schedule_sha256")
+            picked(row, "rate_per_s block seed status reason n_requests n_failed duration_s schedule_sha256")
             | {"requests_sha256": hashlib.sha256(bytes(row["requests_blob"])).hexdigest()}
             for row in rows("load_blocks", "rate_per_s, block")
         ],
         "levels": [level(row) for row in rows("load_levels", "rate_per_s")],
         "suites": [
-            picked(suite, "name role version")
+            picked(suite, "name role version chance n_items n_passed n_truncated n_failed")
             | {
                 "answers": [
                     picked(row, answers) | {"passed": bool(row["passed"])}
@@ -615,7 +843,10 @@ def test_an_export_of_another_database_is_not_the_record_here() -> None:
         ("r.json", b'{"document":{"number":99999999999999999999},"sha256":"\\ud800"}'),
         ("r.json", b'{"document":{},"document":{},"sha256":""}'),
         ("r.json", b"[" * 1_000_000),
-        ("r.json", b" " * 20_000_001),
+        ("r.json", b" " * 8_000_001),
+        ("r.json", b'{"document":{"number":1},"sha256":"\\u0000"}'),
+        ("r.json", b'{"document":{"number":100000000000000000000},"sha256":"' + b"0" * 64 + b'"}'),
+        ("r.md", b'---\nsha256: "\\0"\nnumber: 1\n---\n'),
         ("r.md", b""),
         ("r.md", b"---\n"),
         ("r.md", b"---\nnumber: 1\n---\n"),

@@ -180,14 +180,19 @@ print(launch(a_spec(), LOCAL, launch_key="form-1", device_kind="cpu"))
         )
         for _ in range(2)
     ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.communicate(timeout=60)[0].strip() for process in started]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [process.communicate(timeout=60)[0].strip() for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(10)
     assert [process.returncode for process in started] == [0, 0]
     assert answers[0] == answers[1]
     assert stored(sa.select(Experiment.id)) == [answers[0]]

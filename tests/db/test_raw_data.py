@@ -19,6 +19,7 @@ from kitedash.domain.errors import NotFound
 from kitedash.domain.results import Answer, LevelStatus
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.request_table import NAMES, decode
+from kitedash.services import distributions as distributions_service
 from kitedash.services import raw_data
 from kitedash.services.distributions import distributions
 from kitedash.services.raw_data import FORMATS, WHATS, Format, raw_file
@@ -204,3 +205,24 @@ def test_what_the_command_refuses(
     assert sentence in said
     assert not list(tmp_path.glob("*.csv"))
     assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_block_is_decoded_once_for_the_distributions(run: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    monkeypatch.setattr(distributions_service, "decode", lambda blob: decoded.append(blob) or decode(blob))
+    first = distributions(run)
+    assert len(decoded) == 12  # 2 rates x 6 blocks; the invalid one is not opened
+    assert distributions(run) == first
+    assert len(decoded) == 12
+    (block,) = request_blobs.blocks(1.0, 900, LevelStatus.OK)[:1]
+    with store.begin() as session:
+        results.store_block(session, run, block)  # in place of the first one, which was measured again
+    found = distributions(run)
+    assert len(decoded) == 13
+    assert found[0].ttft != first[0].ttft
+    assert found[1] == first[1]
+
+
+def test_parquet_has_a_row_group_a_block(run: str) -> None:
+    data = raw_file(run, "requests", "parquet").data
+    assert pq.ParquetFile(io.BytesIO(data)).num_row_groups == 13

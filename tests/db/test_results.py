@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+from collections.abc import Callable
 from typing import get_type_hints
 
 import pytest
@@ -17,6 +18,7 @@ from db.models import LoadBlock, Run
 from kitedash.domain.errors import NotFound
 from kitedash.domain.results import Answer, BlockResult, Check, Estimate, LevelStatus, LevelSummary, SuiteResult
 from tests.db.rows import NOON, stored_runs
+from tests.ui.builders import facts
 
 pytestmark = pytest.mark.database
 Store = sessionmaker[Session]
@@ -176,6 +178,38 @@ def test_text_that_a_database_cannot_hold_is_marked_and_not_lost(store: Store) -
 def test_a_result_of_a_run_that_is_not_stored_is_refused(store: Store) -> None:
     with store() as session, pytest.raises(NotFound, match="r9"):
         results.store_block(session, "r9", a_block())
+
+
+@pytest.mark.parametrize("end", [runs.finish, runs.cancel, lambda session, run_id: runs.fail(session, run_id, "why")])
+def test_a_run_that_is_over_stores_no_result_and_no_stage(store: Store, end: Callable[[Session, str], bool]) -> None:
+    stored_runs(store, "r1")
+    with store.begin() as session:
+        runs.begin(session, "r1", "w", NOON)
+        runs.stage_begin(session, "r1", "load", 0)
+        results.store_block(session, "r1", a_block())
+        assert end(session, "r1")
+    writes: tuple[Callable[[Session], None], ...] = (
+        lambda session: results.store_block(session, "r1", a_block(n_failed=0)),
+        lambda session: results.store_block(session, "r1", a_block(block=1)),
+        lambda session: results.store_level(session, "r1", a_level()),
+        lambda session: results.store_suite(session, "r1", a_suite(an_answer("i1"))),
+        lambda session: runs.stage_begin(session, "r1", "quality", 1),
+        lambda session: runs.stage_finish(session, "r1", "load"),
+        lambda session: runs.set_facts(session, "r1", facts()),
+    )
+    with store() as session:
+        before = runs.get(session, "r1").revision
+    for write in writes:
+        with (
+            pytest.raises(runs.RunEndedError, match=r"Run r1 is already (finished|failed|cancelled)\."),
+            store.begin() as session,
+        ):
+            write(session)
+    with store() as session:
+        assert results.blocks(session, "r1") == [a_block()]
+        assert results.levels(session, "r1") == []
+        assert results.suites(session, "r1") == []
+        assert runs.get(session, "r1").revision == before
 
 
 def test_a_rolled_back_store_leaves_nothing(store: Store) -> None:

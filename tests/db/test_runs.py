@@ -28,7 +28,7 @@ def facts() -> ServerFacts:
         device_kind="cpu",
         device_name="a processor",
         driver="",
-        argv=("-m", "vllm.entrypoints.openai.api_server", "--port", "8000"),
+        argv=("python", "-m", "vllm.entrypoints.openai.api_server", "--port", "8000"),
         environment={"VLLM_CPU_KVCACHE_SPACE": "2"},
         model_sha256="ab" * 32,
         checkpoint="",
@@ -61,7 +61,6 @@ def test_every_write_makes_the_revision_grow(store: Store) -> None:
         lambda session: runs.set_log_path(session, "r1", "logs/r1.log"),
         lambda session: runs.set_facts(session, "r1", facts()),
         lambda session: runs.stage_begin(session, "r1", "load", 1, 9, NOON),
-        lambda session: runs.stage_advance(session, "r1", "load", 3, 9, "1.5 requests/s, block 2"),
         lambda session: runs.stage_finish(session, "r1", "load", NOON),
         lambda session: runs.request_cancel(session, "r1", NOON),
         lambda session: runs.finish(session, "r1", NOON),
@@ -71,6 +70,18 @@ def test_every_write_makes_the_revision_grow(store: Store) -> None:
             write(session)
         with store() as session:
             assert runs.get(session, "r1").revision == expected
+
+
+def test_progress_leaves_the_revision_as_it_is(store: Store) -> None:
+    """Results are kept by the revision: an answered item must not make a page read all of them again."""
+    stored_runs(store, "r1")
+    with store.begin() as session:
+        runs.stage_begin(session, "r1", "load", 1, 9, NOON)
+    with store.begin() as session:
+        before = runs.get(session, "r1").revision
+        runs.stage_advance(session, "r1", "load", 3, 9, "1.5 requests/s, block 2")
+        assert runs.get(session, "r1").revision == before
+        assert runs.stages(session, ["r1"])["r1"][0].done == 3
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from kitedash.measuring.request_table import encode
 from kitedash.services.evidence import experiment_evidence
 from kitedash.services.tradeoff import assemble, tradeoff_view
 from kitedash.settings import settings
-from tests.db.rows import NOON
+from tests.db.rows import NOON, going_on
 from tests.unit.domain.levels import level, spread
 from tests.unit.services.evidence import FACTS, LEVELS, PUBLIC, REPO, SPEC, answers, candidate, experiment
 from tests.unit.services.price_books import prices
@@ -165,8 +165,9 @@ def test_repeats_are_pooled_over_their_blocks(store: sessionmaker[Session]) -> N
                 suites=passed,
                 repeat=repeat,
             )
-            for block in own:
-                results.store_block(session, f"run-{repeat}", block, NOON)
+            with going_on(session, f"run-{repeat}"):
+                for block in own:
+                    results.store_block(session, f"run-{repeat}", block, NOON)
     view = tradeoff_view("e1")
     (only,) = view.candidates
     assert only.run_ids == ("run-0", "run-1")
@@ -176,7 +177,7 @@ def test_repeats_are_pooled_over_their_blocks(store: sessionmaker[Session]) -> N
     assert only.pass_rate.value == pytest.approx(0.75)
     assert only.notes == ()
     again = replace(blocks[0], block=1)  # the second repeat was sent what the first one was
-    with store.begin() as session:
+    with store.begin() as session, going_on(session, "run-1"):
         results.store_block(session, "run-1", again, NOON)
     assert any("same arrivals" in note for note in tradeoff_view("e1").candidates[0].notes)
 
@@ -187,7 +188,8 @@ def test_a_candidate_that_was_sent_other_requests_than_the_baseline_says_so(stor
         add_experiment(session)
         for position, (name, seed) in enumerate((("float32", 1), ("fp8", 1), ("int8", 2))):
             store_run(session, f"run-{name}", name, position)
-            results.store_block(session, f"run-{name}", a_block(0, seed=seed), NOON)
+            with going_on(session, f"run-{name}"):
+                results.store_block(session, f"run-{name}", a_block(0, seed=seed), NOON)
     notes = {candidate.name: " ".join(candidate.notes) for candidate in tradeoff_view("e1").candidates}
     assert "other requests than the baseline" in notes["int8"]
     assert "other requests" not in notes["float32"] + notes["fp8"]

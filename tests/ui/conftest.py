@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from db.engine import dispose_engines
 from kitedash.domain.errors import NotFound
-from kitedash.services import runs_page, tradeoff_page
+from kitedash.services import launch_check, runs_page, tradeoff_page
 from kitedash.services.limits import AskedLimits
 from kitedash.services.presets import presets
 from kitedash.services.views import RunsView, TradeoffView
@@ -131,6 +131,17 @@ def own_database(
     yield ids
     dispose_engines()
     settings.cache_clear()
+
+
+@pytest.fixture
+def no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a database without rows, on a machine without GPUs."""
+    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
+    settings.cache_clear()
+    yield tmp_path
+    settings.cache_clear()
+    dispose_engines()
 
 
 def texts(at: AppTest) -> str:

@@ -17,6 +17,7 @@ from kitedash.services.records import RecordView
 from kitedash.services.tradeoff import tradeoff_view
 from kitedash.settings import settings
 from kitedash.ui.escape import markdown
+from tests.db.rows import going_on
 from tests.ui import builders
 
 OTHER = Actor("Mia", "engineer")
@@ -107,13 +108,14 @@ def decided(experiment_id: str, candidate: str = CHOSEN, *, supersedes: int | No
         targets=view.targets,
         supersedes=supersedes,
     )
-    return decide.accept(LOCAL, draft.id, revision=draft.revision, evidence_revision=view.revision)
+    read = decide.as_it_would_read(draft)
+    return decide.accept(LOCAL, draft.id, revision=draft.revision, read_sha256=read.sha256)
 
 
 def store_a_result(experiment_id: str) -> None:
     """As a worker does: the revision of the results grows."""
     run = next(run for run in runs.runs_view(experiment_id).runs if run.candidate_name == "bfloat16")
-    with sessions(settings().url).begin() as session:
+    with sessions(settings().url).begin() as session, going_on(session, run.id):
         level = builders.level(8.0, 9_000, status=LevelStatus.OVERLOADED)
         results.store_level(session, run.id, level.summary)
 

@@ -132,8 +132,9 @@ def _measured(session: Session, run_id: str, number: int, now: datetime) -> None
     stages.stage_finish(session, run_id, "load", now - timedelta(minutes=2))
     stages.stage_begin(session, run_id, "quality:kitedash_repo", 2, 60, now - timedelta(minutes=2))
     stages.stage_advance(session, run_id, "quality:kitedash_repo", 23, 60, "item 24 of 60")
+    alive = now + timedelta(hours=1)  # however long the test takes
     workers.beat(
-        session, "test-host:cpu", host="test-host", pid=4242, queue="cpu", device_name="AMD EPYC 7B13", now=now
+        session, "test-host:cpu", host="test-host", pid=4242, queue="cpu", device_name="AMD EPYC 7B13", now=alive
     )
 
 

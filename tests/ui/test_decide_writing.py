@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from kitedash.domain.decision import DraftContent
 from kitedash.services import decide, decide_page, records
 from kitedash.services.actor import LOCAL
+from kitedash.settings import settings
 from kitedash.ui.escape import markdown
 from tests.ui.conftest import opened, texts
 from tests.ui.deciding import (
@@ -36,7 +41,7 @@ def test_from_a_draft_to_a_record(own_database: Seeded) -> None:
     write_all(at, consulted="Linus")
     click(at, "Save draft")
     assert at.query_params["draft"] == the_draft().id
-    assert markdown("Draft saved, revision 1.") in texts(at)
+    assert markdown("Draft saved.") in texts(at)
     assert the_draft().content == DraftContent(
         title="Ship int8 with two sequences",
         why="It is the fastest one.",
@@ -247,13 +252,53 @@ def test_results_that_changed_before_accepting_are_told_and_nothing_is_accepted(
     monkeypatch.setattr(decide, "accept", after_a_result)
     click(at, "Accept as a record")
     assert records.records() == ()
-    assert markdown("The results changed since you looked at them") in texts(at)
+    assert markdown("What the record would say changed since you read it") in texts(at)
     monkeypatch.setattr(decide, "accept", accept)
     click(at, "Back to writing")
     assert field(at, "Why this candidate").value == "It is the fastest one."
     click(at, "Review and accept")
     click(at, "Accept as a record")  # of what is shown now
     assert len(records.records()) == 1
+
+
+def test_a_price_that_changed_before_accepting_is_shown_first(
+    own_database: Seeded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    at = opened("decide", {"experiment": own_database.many, "candidate": CHOSEN})
+    write_all(at)
+    click(at, "Review and accept")
+    dearer = tmp_path / "prices.yaml"
+    book = settings().price_book.read_text(encoding="utf-8")
+    dearer.write_text(re.sub(r"usd_per_hour: [0-9.]+", "usd_per_hour: 77", book), encoding="utf-8")
+    monkeypatch.setenv("KITEDASH_PRICE_BOOK", str(dearer))
+    settings.cache_clear()
+    click(at, "Accept as a record")
+    assert records.records() == ()
+    said = texts(at)
+    assert markdown("such as a result or a price: read it anew, then accept.") in said
+    click(at, "Accept as a record")  # of what is shown now
+    (record,) = records.records()
+    priced = [option["price"]["usd_per_hour"] for option in records.record(record.number).document["options"]]
+    assert set(priced) == {"77.0"}
+
+
+def test_a_reason_for_a_candidate_whose_name_ends_like_the_forms_own_entry_is_kept() -> None:
+    def script() -> None:
+        import streamlit as st
+
+        from kitedash.ui import address, decision_form
+
+        decision_form.keep(decision_form.Form("d", 1, {}, "1"))
+        for name in ("solid-state", "state", "int8"):
+            st.session_state[address.decision_key("d", f"reason.{name}")] = f"not {name}"
+        st.json(decision_form.content("d")["rejected"])
+        st.json(sorted(decision_form.fields("d")))
+
+    at = AppTest.from_function(script).run()
+    assert not at.exception
+    reasons, fields = (json.loads(found.value) for found in at.json)
+    assert reasons == {name: f"not {name}" for name in ("solid-state", "state", "int8")}
+    assert fields == ["reason.int8", "reason.solid-state", "reason.state"]
 
 
 def test_results_that_changed_while_writing_are_told(own_database: Seeded) -> None:

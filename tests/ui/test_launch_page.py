@@ -2,107 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from db import experiments, runs, workers
-from db.engine import dispose_engines, sessions
+from db.engine import sessions
 from db.models import Worker
 from kitedash.domain.experiment_file import parse_experiment
 from kitedash.domain.form_fields import ExperimentForm
-from kitedash.services import launch_check
 from kitedash.services.actor import Actor
 from kitedash.services.launch import launch
-from kitedash.services.templates import FOLDER
 from kitedash.settings import settings
 from kitedash.ui import guard
-from kitedash.ui.components.launch_state import LaunchState
 from kitedash.ui.escape import markdown
 from tests.ui.conftest import opened, texts
+from tests.ui.launching import (
+    GO,
+    QUICKSTART,
+    SINGLE,
+    START,
+    VIEW,
+    begun,
+    cell,
+    form,
+    form_again,
+    fresh,
+    quickstart,
+    red,
+    row_button,
+    state,
+    stored,
+    to_yaml_of,
+    typed,
+    typed_in_row,
+)
 from tests.ui.seed import Seeded, seed
 
-pytestmark = pytest.mark.ui
-QUICKSTART = (FOLDER / "quickstart.yaml").read_text(encoding="utf-8")
-SINGLE = (FOLDER / "single-candidate.yaml").read_text(encoding="utf-8")
-START, GO, VIEW = "_launch_start", "_launch_go", "_launch_view"
-
-
-@pytest.fixture(autouse=True)
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A database without rows, on a machine without GPUs."""
-    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
-    settings.cache_clear()
-    yield tmp_path
-    settings.cache_clear()
-    dispose_engines()
+pytestmark = [pytest.mark.ui, pytest.mark.usefixtures("no_rows")]
 
 
 @pytest.fixture
-def seeded(empty: Path) -> Seeded:
-    return seed(empty)
-
-
-def fresh() -> AppTest:
-    return opened("launch", {})
-
-
-def quickstart() -> AppTest:
-    return begun(fresh(), "template:quickstart")
-
-
-def begun(at: AppTest, option: str) -> AppTest:
-    at.selectbox(key=START).select(option).run()
-    assert not at.exception
-    return at
-
-
-def typed(at: AppTest, path: str, text: str) -> AppTest:
-    at.text_input(key=f"_launch_{path}").set_value(text).run()
-    assert not at.exception
-    return at
-
-
-def typed_in_row(at: AppTest, row: int, column: str, text: str) -> AppTest:
-    cell(at, row, column).set_value(text).run()
-    assert not at.exception
-    return at
-
-
-def cell(at: AppTest, row: int, column: str) -> Any:
-    label = f"candidates[{row}]: {column}"
-    return next(one for one in (*at.text_input, *at.selectbox) if one.label == label)
-
-
-def row_button(at: AppTest, row: int, icon: str) -> Any:
-    return at.button(key=f"_launch_{state(at).row_ids[row]}_{icon}")
-
-
-def state(at: AppTest) -> LaunchState:
-    found: LaunchState = at.session_state["_launch"]
-    return found
-
-
-def form(at: AppTest) -> ExperimentForm:
-    found = state(at).form
-    assert found is not None
-    return found
-
-
-def red(at: AppTest) -> list[str]:
-    """What is said in red, without the signs: the strip's sentences first, then those at the fields."""
-    head = ":small[:red[:material/error: "
-    return [one.value.removeprefix(head).removesuffix("]]") for one in at.markdown if one.value.startswith(head)]
-
-
-def stored() -> list[str]:
-    with sessions(settings().url)() as session:
-        return [experiment.id for experiment in experiments.list_recent(session)]
+def seeded(no_rows: Path) -> Seeded:
+    return seed(no_rows)
 
 
 def test_a_fresh_form_is_calm_and_says_what_it_still_needs() -> None:
@@ -128,8 +71,8 @@ def test_a_template_fills_the_form_and_is_previewed() -> None:
     assert cell(at, 3, "prefix caching").value == "off"
     assert cell(at, 4, "batch limit").value == "2"
     said = texts(at)
-    # 3 rates x 4 blocks x 18 s are 3.6 min a run; six of them are 21.6
-    assert "**6 candidates · 6 runs · at least 22 min**" in said
+    # where all 3 rates are overloaded 2 of their 4 blocks of 18 s are measured: 1.8 min a run, and 10.8 for six of them
+    assert "**6 candidates · 6 runs · at least 11 min**" in said
     assert markdown("No live worker serves queue cpu: runs wait until one is started with: kitedash worker.") in said
     assert not at.button(key=GO).disabled
     assert red(at) == []
@@ -141,8 +84,13 @@ def test_each_candidate_s_command_is_there() -> None:
     assert box.options[0] == "bf16 (baseline)"
     box.select("bf16 batch limit 2").run()
     (command,) = [code.value for code in at.code]
-    assert "python -m vllm.entrypoints.openai.api_server --model <model folder>" in command
-    assert command.endswith("--dtype bfloat16 --max-model-len 1024 --block-size 32 --max-num-seqs 2")
+    assert "python -m vllm.entrypoints.openai.api_server \\\n  --model <model folder> \\\n" in command
+    assert command.split(" \\\n  ")[-4:] == [
+        "--dtype bfloat16",
+        "--max-model-len 1024",
+        "--block-size 32",
+        "--max-num-seqs 2",
+    ]
     assert "HF_HUB_OFFLINE=1" in command
 
 
@@ -311,18 +259,6 @@ def test_arguments_are_added_and_go_when_emptied() -> None:
     assert "It makes 2: batched 2048; batched 4096." in texts(at)
 
 
-def to_yaml_of(at: AppTest) -> str:
-    at.get_by_key(VIEW).set_value("YAML").run()
-    assert not at.exception
-    return str(at.code[-1].value)
-
-
-def form_again(at: AppTest) -> AppTest:
-    at.get_by_key(VIEW).set_value("Form").run()
-    assert not at.exception
-    return at
-
-
 def test_the_yaml_is_the_form_s_and_an_edited_one_becomes_the_form() -> None:
     at = quickstart()
     assert parse_experiment(to_yaml_of(at)) == parse_experiment(QUICKSTART)
@@ -405,9 +341,7 @@ def test_an_unknown_experiment_is_said_and_leaves_an_empty_form() -> None:
 
 
 def test_runs_that_wait_before_it_are_counted(seeded: Seeded) -> None:
-    with sessions(settings().url).begin() as session:
-        workers.beat(session, "test-host:cpu", host="test-host", pid=1, queue="cpu", device_name="AMD EPYC 7B13")
-    said = texts(quickstart())
+    said = texts(quickstart())  # its worker is alive
     assert "5 runs in the queue before it" in said  # of the seeded experiment that runs: 8, less 3 begun
     assert "No live worker" not in said
 
@@ -430,7 +364,7 @@ def test_a_viewer_sees_the_form_and_why_not(monkeypatch: pytest.MonkeyPatch) -> 
     assert "**6 candidates · 6 runs" in texts(at)
 
 
-def test_names_from_outside_are_shown_as_they_are(empty: Path) -> None:
+def test_names_from_outside_are_shown_as_they_are() -> None:
     spec = parse_experiment(SINGLE.replace("name: single candidate", "name: single\ndescription: '<b>*x*</b> :red[y]'"))
     launch(spec, Actor("e", "engineer"))
     at = begun(fresh(), f"experiment:{stored()[0]}")

@@ -1,4 +1,4 @@
-"""Both pages on the real services and a real database, whose rows were stored through the repositories."""
+"""The trade-off and the runs page on the real services and a real database, stored through the repositories."""
 
 from __future__ import annotations
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from kitedash.services import decide, records, records_page
+from kitedash.services import decide, records_page
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.tradeoff import tradeoff_view
+from kitedash.settings import settings
 from kitedash.ui import guard
 from kitedash.ui.escape import markdown
 from tests.ui.conftest import opened, texts
@@ -33,8 +43,19 @@ def test_empty_says_how_a_decision_is_made(own_database: Seeded) -> None:
     at = opened("records", {})
     said = texts(at)
     assert "Nothing has been decided yet." in said
+    assert [link.proto.page for link in at.get("page_link")] == ["decide"]
     assert "1. On the **trade-off** page, pick the candidate to ship." in said
     assert not at.dataframe
+
+
+def test_an_installation_without_any_experiment_leads_to_the_launch_page(no_rows: Path) -> None:
+    at = opened("records", {})
+    assert [info.value for info in at.info] == [
+        "Nothing has been decided yet, and no experiment has been started that there could be a decision about."
+    ]
+    assert [(link.proto.page, link.proto.label) for link in at.get("page_link")] == [
+        ("launch", "Describe one and launch it")
+    ]
 
 
 def test_an_unfinished_draft_is_named_before_there_is_any_record(own_database: Seeded) -> None:
@@ -119,14 +140,31 @@ def test_an_unknown_record(own_database: Seeded) -> None:
 # ---- what goes out of it
 
 
-def test_the_downloads_are_the_exports(own_database: Seeded) -> None:
+def test_the_downloads_hold_the_stored_document_and_its_hash(
+    own_database: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decided(own_database.many)
-    page = records_page.page(None)
-    assert page.json == records.export_json(1)
-    at = opened("records", {})
-    names = {str(button.proto.label): button.proto for button in at.get("download_button")}
-    assert set(names) == {"JSON", "Markdown"}
-    assert not names["JSON"].disabled
+    carried: dict[str, tuple[Any, str, str]] = {}
+
+    def button(label: str, data: Any, name: str, mime: str, **_: object) -> None:
+        carried[label] = (data, name, mime)
+
+    assert [str(button.proto.label) for button in opened("records", {}).get("download_button")] == ["JSON", "Markdown"]
+    monkeypatch.setattr(st, "download_button", button)
+    opened("records", {})
+    with closing(sqlite3.connect(settings().data_dir / "kitedash.db")) as connection:
+        ((document, sha256),) = connection.execute("SELECT document, sha256 FROM decision_records").fetchall()
+    assert hashlib.sha256(document.encode()).hexdigest() == sha256
+    assert json.loads(document)["title"] == f"Ship {CHOSEN}"
+    data, name, mime = carried["JSON"]
+    assert data.decode() == f'{{"document":{document},"sha256":"{sha256}"}}\n'
+    assert (name, mime) == ("kitedash-decision-0001.json", "application/json")
+    text, name, mime = carried["Markdown"]
+    assert (name, mime) == ("kitedash-decision-0001.md", "text/markdown")
+    assert f"\nsha256: {sha256}\n" in text
+    before, own, after = re.split(r"^text-sha256: ([0-9a-f]{64})\n", text, flags=re.MULTILINE)
+    assert hashlib.sha256((before + after).encode()).hexdigest() == own
+    assert "It is the fastest one." in after
 
 
 def test_supersede_opens_a_draft_that_starts_from_the_record(own_database: Seeded) -> None:

@@ -34,7 +34,14 @@ def test_one_finished_run_shows_stages_facts_and_log(runs: Show) -> None:
 
 def test_many_runs_are_all_listed(runs: Show) -> None:
     at = runs(builders.runs_many())
-    assert list(at.dataframe[0].value["Status"]) == ["✓ finished"] * 8
+    table = at.dataframe[0].value
+    assert list(table["Status"]) == ["✓ finished"] * 8
+    assert list(table["Candidate"]) == [
+        *("float32 (baseline)", "bfloat16", "fp8", "int8", "int8, no prefix cache", "int8, 2 sequences"),
+        *("float32, no prefix cache", "float32, 2 sequences"),
+    ]
+    assert not {"Left", "Queue"} & {*table.columns}  # nothing waits
+    assert "**8 runs**: ✓ finished 8" in texts(at)
     assert address.polling_key("runs") not in at.session_state or not at.session_state[address.polling_key("runs")]
     assert not [button.label for button in at.button if "Cancel" in button.label]
 
@@ -64,6 +71,22 @@ def test_all_are_over_when_the_last_is_and_what_is_partly_known_is_a_lower_bound
     assert "**2 runs**: … queued 1 · ▶ running 1 · all over in about 1 h 10 min (10 min to 1 h 40 min)" in texts(at)
     at = runs(builders.runs_view((replace(active, remaining=None, remaining_at_least=4.2),), (builders.worker(),)))
     assert at.dataframe[0].value["Left"][0] == "at least 4 min"
+
+
+def test_when_all_is_over_is_the_latest_of_each_bound_whichever_run_that_is_of(runs: Show) -> None:
+    """The one that most likely ends last ends by 30 min; the other one may take 50."""
+    sure = replace(builders.run(1, "running", stages=builders.RUNNING_STAGES), remaining=Minutes(18, 20, 30))
+    open_ended = replace(builders.run(2, "queued", place=1), remaining=Minutes(5, 15, 50))
+    stopping = replace(builders.run(3, "running", stages=builders.RUNNING_STAGES), cancelling=True)
+    view = builders.runs_view((sure, open_ended, stopping), (builders.worker(),))
+    assert view.all_over == Minutes(18, 20, 50)
+    assert "all over in about 20 min (18 to 50 min)" in texts(runs(view))
+
+
+def test_a_run_of_which_nothing_is_known_has_no_unknown_end(runs: Show) -> None:
+    waiting = builders.run(2, "queued", place=1)
+    said = texts(runs(builders.runs_view((waiting,), (builders.worker(),))))
+    assert "number 1 in line; when it ends is unknown." in said
 
 
 def test_failed_and_invalid_show_their_reasons_above_the_table_and_that_no_worker_is_alive(runs: Show) -> None:

@@ -79,14 +79,14 @@ def test_the_card_says_the_three_differences_with_intervals(seeded: Seeded) -> N
     """230/260 = -11.5 %; from 0.9 and 1.1 on both sides: x exp(-+0.142074) = -23.3 % and +2.0 %."""
     at = opened("tradeoff", {"experiment": seeded.many, "candidate": "int8"})
     said = texts(at)
-    assert "P90 TTFT **429 ms at 4/s**" in said
+    assert "**429 ms** at 4/s" in said
     assert markdown("386 ms to 472 ms") in said
     assert markdown("▲ better: -11.5 % [-23.3 to +2.0], not established") in said
     assert markdown("= equal: 0.0 % [both ends 0.0]") in said
     ours, theirs = items("int8"), items("float32")
     assert sum(ours.values()) == sum(theirs.values()) == 35  # other items, but as many
     assert markdown("= equal: 0.0 points [") in said
-    assert "Pass rate **58.3 %**" in said
+    assert "**58.3 %** :small[" in said
     assert "11.5 % lower" in said.replace("\\", "")  # the whole sentence, below the chart
 
 
@@ -175,20 +175,17 @@ def _drawn(at: AppTest) -> set[str]:
     [
         ({"f_status": "misses"}, ["bfloat16", "fp8"]),
         ({"f_status": "misses,nonsense"}, ["bfloat16", "fp8"]),
-        ({"f_front": "1"}, None),
+        # float32 has 485 ms at 4/s and int8 429 ms, at the same cost and with as many items passed. At 2/s, for twice
+        # the cost, those with 2 sequences have 362 and 410 ms, the faster one with 33 items passed, the other with 35.
+        ({"f_front": "1"}, ["int8", "int8 max-num-seqs=2", "float32 max-num-seqs=2"]),
         ({"f_format": "none-such"}, []),
         ({"f_text": "zzz"}, []),
     ],
 )
-def test_filters_come_from_the_address(seeded: Seeded, query: dict[str, str], left: list[str] | None) -> None:
+def test_filters_come_from_the_address(seeded: Seeded, query: dict[str, str], left: list[str]) -> None:
     at = opened("tradeoff", {"experiment": seeded.many, **query})
-    view = tradeoff_page.page(seeded.many).view
-    assert view is not None
-    expected = [one.name for one in view.candidates if one.on_front] if left is None else left
-    assert 0 <= len(expected) < 8
-    if expected:
-        shown = [name.removesuffix(" (baseline)") for name in candidate_table(at)["Candidate"]]
-        assert shown == expected
+    if left:
+        assert list(candidate_table(at)["Candidate"]) == left
     else:
         assert "The filters hide every candidate." in texts(at)
         assert not [table for table in at.dataframe if "Targets" in table.value]
@@ -214,14 +211,15 @@ def test_all_failed_has_no_card_and_no_chart(seeded: Seeded) -> None:
 
 
 def test_progress_of_a_run_builds_no_chart_anew_and_loses_no_pick(
-    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+    own_database: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at = opened("tradeoff", {"experiment": seeded.running})
+    running = own_database.running
+    at = opened("tradeoff", {"experiment": running})
     select_point(at, 1)
-    before, token = spec(at), tradeoff_page.change_token(seeded.running)
+    before, token = spec(at), tradeoff_page.change_token(running)
     with sessions(settings().url).begin() as session:
-        runs.stage_advance(session, f"{seeded.running[:8]}-3", "quality:kitedash_repo", 24, 60, "item 25 of 60")
-    assert tradeoff_page.change_token(seeded.running) != token
+        runs.stage_advance(session, f"{running[:8]}-3", "quality:kitedash_repo", 24, 60, "item 25 of 60")
+    assert tradeoff_page.change_token(running) == token  # the page shows no progress
     monkeypatch.setattr(chart_component.charts, "tradeoff_chart", None)  # would fail if it were built again
     at.run()
     assert not at.exception

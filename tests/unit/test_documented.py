@@ -6,24 +6,37 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import typer.main
 
 from kitedash.cli import app
-from kitedash.domain import results
-from kitedash.services import views
+from kitedash.domain import decision_document, results
+from kitedash.domain.run_time import Minutes
+from kitedash.services import table, views
 from kitedash.settings import Settings
+from tests.unit.services.decisions import gathered
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 METRICS = ROOT / "docs" / "metrics.md"
 
-# Numbers that a page, a table or an export shows. Keys and counters of the storage are no metrics.
-NUMBERS = (results.LevelSummary, views.CostAt, views.SuiteView)
-NO_METRICS = {
-    *("status", "reason", "blocks", "name", "role", "version"),
-    *("price_source", "price_date", "verdict", "verdict_sentence"),
+# Numbers that a page, a table, an export or a record shows: the fields of these types that hold some.
+NUMBERS = (
+    *(results.LevelSummary, views.LevelPoint, views.CostAt, views.SuiteView, views.CandidateView, views.RunView),
+    *(
+        part
+        for part in vars(decision_document).values()
+        if getattr(part, "__module__", "") == decision_document.__name__
+    ),
+)
+NUMBER_TYPES = {int, float, results.Estimate, Minutes}
+NO_METRICS = {"format", "number", "supersedes"}  # of a record: its place in the list
+# Columns of the trade-off's flat rows that hold text, or say which candidate it is.
+NO_NUMBERS = {
+    *("candidate", "run_id", "run_status", "error", "is_baseline", "kernel", "kernel_note", "verdicts", "settles"),
+    *("ttft_status", "cost_status", "pass_rate_status", "status", "notes"),
 }
 
 
@@ -80,16 +93,24 @@ def test_no_command_is_documented_that_is_not_there() -> None:
 
 
 def metric_names() -> Iterator[str]:
-    """Fields of the number types, less those that are no numbers."""
-    for kind in NUMBERS:
-        for field in dataclasses.fields(kind):
-            if field.name not in NO_METRICS:
-                yield field.name
+    """Fields that hold numbers, in view models and records."""
+    for kind in filter(dataclasses.is_dataclass, NUMBERS):
+        for name, hint in get_type_hints(kind).items():
+            if {hint, *get_args(hint)} & NUMBER_TYPES and name not in NO_METRICS:
+                yield name
 
 
-@pytest.mark.parametrize("name", sorted(set(metric_names())))
+def column_names() -> Iterator[str]:
+    """Columns of the trade-off's table as a file. An interval's ends and the sample size go by their estimate."""
+    keys = [key for key in table.rows(gathered().view)[0] if key not in NO_NUMBERS]
+    estimates = [key.removesuffix("_n") for key in keys if key.endswith("_n")]
+    yield from (key for key in keys if not any(re.match(rf"{stem}_(low|high|n)(?![a-z])", key) for stem in estimates))
+
+
+@pytest.mark.parametrize("name", sorted({*metric_names(), *column_names()}))
 def test_every_number_is_defined(name: str) -> None:
-    assert re.search(rf"`{name}`", METRICS.read_text(encoding="utf-8")), f"docs/metrics.md does not name `{name}`"
+    names = METRICS.read_text(encoding="utf-8").split("\n## Names\n")[1]
+    assert re.search(rf"^\|[^|]*`{name}`[^|]*\|", names, re.MULTILINE), f"docs/metrics.md does not name `{name}`"
 
 
 def test_every_dependency_has_its_reason() -> None:

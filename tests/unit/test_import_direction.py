@@ -1,4 +1,4 @@
-"""Imports run downward only (docs: the layers of the house), read from every module's syntax tree."""
+"""Imports run downward only, through the layers listed below, read from every module's syntax tree."""
 
 from __future__ import annotations
 

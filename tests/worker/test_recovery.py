@@ -9,7 +9,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from db import results
+from db import results, runs
 from db.models import LoadBlock
 from evals.registry import suite
 from tests.worker.conftest import Home
@@ -154,6 +154,27 @@ def test_a_run_that_costs_too_many_workers_is_given_up(home: Home) -> None:
     home.start_worker()
     assert home.wait_for_status(run_id, "finished", "failed") == "failed"
     assert home.run(run_id).error == "worker lost 4 times during this run, which was then given up"
+
+
+def test_a_worker_that_wakes_up_after_its_run_ended_stops_quietly_and_takes_the_next(home: Home) -> None:
+    run_id = home.queue_run()
+    worker = home.start_worker()
+    home.wait_for_stage(run_id, "load", done=1)
+    worker.send_signal(signal.SIGSTOP)
+    with home.session() as session:  # as another worker does that took the run over meanwhile
+        assert runs.finish(session, run_id)
+        session.commit()
+    before, revision = _stored(home, run_id), home.run(run_id).revision
+    next_id = home.queue_run()
+    worker.send_signal(signal.SIGCONT)
+    assert home.wait_for_status(next_id, "finished", "failed") == "finished"
+    run = home.run(run_id)
+    assert (run.status, run.error, run.revision) == ("finished", "", revision)
+    assert _stored(home, run_id) == before
+    assert f"stopped: Run {run_id} is already finished." in home.log(run_id)
+    assert "Traceback" not in home.log(run_id)
+    assert "failed" not in home.log(run_id)
+    assert not (home.data_dir / "work" / run_id).exists()
 
 
 def test_the_run_of_a_machine_that_is_gone_is_taken_over(home: Home) -> None:

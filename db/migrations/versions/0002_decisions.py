@@ -74,7 +74,11 @@ def downgrade() -> None:
 
 
 def _refuse_changes() -> None:
-    """The code never changes a record; these triggers refuse it to everything else that opens the database."""
+    """The code never changes a record; these triggers refuse it to everything else that opens the database.
+
+    On SQLite also the INSERT OR REPLACE that would delete a record without its DELETE trigger: one by number, hash or
+    superseded record. On Postgres also the TRUNCATE, of this table or of one that this one refers to.
+    """
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "CREATE FUNCTION refuse_record_change() RETURNS trigger LANGUAGE plpgsql AS "
@@ -84,9 +88,19 @@ def _refuse_changes() -> None:
             "CREATE TRIGGER decision_records_keep BEFORE UPDATE OR DELETE ON decision_records "
             "FOR EACH ROW EXECUTE FUNCTION refuse_record_change()"
         )
+        op.execute(
+            "CREATE TRIGGER decision_records_no_truncate BEFORE TRUNCATE ON decision_records "
+            "FOR EACH STATEMENT EXECUTE FUNCTION refuse_record_change()"
+        )
         return
     for event in ("UPDATE", "DELETE"):
         op.execute(
             f"CREATE TRIGGER decision_records_no_{event.lower()} BEFORE {event} ON decision_records "
             f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
         )
+    same = "number = NEW.number OR sha256 = NEW.sha256 OR supersedes = NEW.supersedes"
+    taken = f"EXISTS (SELECT 1 FROM decision_records WHERE {same})"  # noqa: S608 (a text of our own)
+    op.execute(
+        f"CREATE TRIGGER decision_records_no_replace BEFORE INSERT ON decision_records WHEN {taken} "
+        f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+    )

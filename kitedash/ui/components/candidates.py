@@ -16,6 +16,27 @@ from kitedash.ui.escape import printable
 
 _Number = st.column_config.NumberColumn
 _Text = st.column_config.TextColumn
+# Columns of the two tables below the candidates, and the terms that define them.
+_RATE_TERMS = (
+    ("Held", "Highest rate held"),
+    ("Status", "Load level"),
+    ("P50 TTFT (ms)", "P90 TTFT"),
+    ("P90 TTFT (ms)", "P90 TTFT"),
+    ("P99 TTFT (ms)", "P90 TTFT"),
+    ("P90 TPOT (ms)", "P90 TPOT"),
+    ("Failed", "Error rate"),
+    ("Delivered (/s)", "Delivered rate"),
+    ("Prefix hits (%)", "Prefix hits"),
+    ("Most running", "Most running"),
+    ("Saturated cost (USD/1,000)", "Saturated cost"),
+)
+_SUITE_TERMS = (
+    ("Verdict", "Quality verdict"),
+    ("Pass rate (%)", "Pass rate"),
+    ("Change to the baseline (points, 90 % interval)", "Change to the baseline"),
+    ("Margin (points)", "Margin"),
+    ("Items that would settle it", "Items that would settle it"),
+)
 
 
 def candidate_rows(view: TradeoffView, shown: Collection[str]) -> pd.DataFrame:
@@ -48,13 +69,13 @@ def candidate_table(view: TradeoffView, shown: Collection[str], picked: str | No
             "TPOT": _Number("P90 TPOT (ms)", help=DEFINITIONS["P90 TPOT"], format="%,.1f"),
             "Deployed": _Number("Deployed cost (USD/1,000)", help=DEFINITIONS["Deployed cost"], format="%.4g"),
             "Deployed interval": _Text("95 % interval", width=130, help=DEFINITIONS["95 % interval"]),
-            "Replicas": _Number(format="%d"),
+            "Replicas": _Number(format="%d", help=DEFINITIONS["Replicas"]),
             "Saturated": _Number("Saturated cost (USD/1,000)", help=DEFINITIONS["Saturated cost"], format="%.4g"),
             "Pass rate": _Number("Pass rate (%)", help=DEFINITIONS["Pass rate"], format="%.1f"),
             "Pass rate interval": _Text("95 % interval", width=130, help=DEFINITIONS["95 % interval"]),
             "Items": _Number("items", format="%,d"),
             "Quality": _Text("Quality verdicts", help=DEFINITIONS["Quality verdict"]),
-            "Front": _Text(help=DEFINITIONS["Front"]),
+            "Front": _Text(help=f"{DEFINITIONS['Front']}\n\n{DEFINITIONS['Probability of the front']}"),
             "Kernel": _Text(help=DEFINITIONS["Kernel"]),
             "Run": _Text("Run", width=90),
             "Settles": _Text("What would settle it, or why a number is missing", width=420),
@@ -127,13 +148,20 @@ def more_tables(view: TradeoffView, shown: Collection[str]) -> None:
                 hide_index=True,
                 placeholder=formats.MISSING,
                 alt="Every measured rate with latencies and whether it was held",
+                column_config={column: st.column_config.Column(help=DEFINITIONS[term]) for column, term in _RATE_TERMS},
             )
     with st.expander(f"Quality by suite ({len(suites)})", icon=":material/fact_check:"):
         if suites.empty:
             st.caption("No suite has been answered yet.")
         else:
             st.dataframe(
-                suites, hide_index=True, placeholder=formats.MISSING, alt="Verdict of every suite against the baseline"
+                suites,
+                hide_index=True,
+                placeholder=formats.MISSING,
+                alt="Verdict of every suite against the baseline",
+                column_config={
+                    column: st.column_config.Column(help=DEFINITIONS[term]) for column, term in _SUITE_TERMS
+                },
             )
 
 

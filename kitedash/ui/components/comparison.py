@@ -21,7 +21,7 @@ from kitedash.ui.escape import markdown, printable
 def card(view: TradeoffView, picked: Picked, *, hidden: bool) -> None:
     """The candidate in a column beside the chart; `hidden` says that the filters leave it out of chart and table."""
     one = picked.candidate
-    with st.container(border=True, gap="xsmall"):
+    with st.container(border=True, gap="xsmall", key=address.PICKED_CARD):
         baseline = " (baseline)" if one.is_baseline else ""
         st.markdown(f"**{markdown(one.name)}**{baseline} · {_sign(one.status)}")
         if hidden:
@@ -32,12 +32,12 @@ def card(view: TradeoffView, picked: Picked, *, hidden: bool) -> None:
             else {}
         )
         point = one.point.summary if one.point is not None else None
-        at = f" at {formats.rate(point.rate_per_s)}" if point is not None else ""
+        at = f"at {formats.rate(point.rate_per_s)}" if point is not None else ""
         _number(
             "P90 TTFT", point.ttft_p90_ms if point else None, formats.ms, one.ttft_status, found.get("P90 TTFT"), at
         )
-        deployed = one.cost.deployed_usd if one.cost is not None else None
-        _number("Deployed cost", deployed, formats.usd, one.cost_status, found.get("deployed cost"))
+        deployed, per = one.cost.deployed_usd if one.cost is not None else None, "per 1,000 requests"
+        _number("Deployed cost", deployed, formats.usd, one.cost_status, found.get("deployed cost"), per)
         _number("Pass rate", one.pass_rate, formats.share, one.pass_rate_status, found.get("pass rate"))
         if picked.comparison is not None:
             _against(view, one, picked.comparison.other)
@@ -50,16 +50,19 @@ def _number(
     write: Callable[[float], str],
     status: Status,
     difference: Difference | None,
-    at: str = "",
+    of: str = "",
 ) -> None:
-    value = formats.MISSING if estimate is None or estimate.value is None else f"{write(estimate.value)}{at}"
-    lines = [f"{term} **{value}** · {_sign(status)}"]
-    if estimate is not None and estimate.value is not None:
-        per = " per 1,000 requests" if term == "Deployed cost" else ""
-        lines.append(f":small[95 %{per}: {markdown(_bounds(estimate, write))}; n = {estimate.n:,}]")
-    if difference is not None:
-        lines.append(f":small[{markdown(change_words(difference))}]")
-    st.markdown("  \n".join(lines), help=DEFINITIONS[term])
+    """`of` follows the value: at which rate, or per what."""
+    with st.container(gap=None):
+        st.markdown(f"{term} · {_sign(status)}", help=DEFINITIONS[term])
+        lines = [f"**{formats.MISSING}**"]
+        if estimate is not None and estimate.value is not None:
+            bounds = markdown(_bounds(estimate, write)).replace("≥ ", "≥\u00a0").replace("≤ ", "≤\u00a0")
+            interval = f":small[(95 %: {bounds}; n = {estimate.n:,})]"
+            lines = [" ".join(part for part in (f"**{write(estimate.value)}**", of, interval) if part)]
+        if difference is not None:
+            lines.append(f":small[{markdown(change_words(difference))}]")
+        st.markdown("  \n".join(lines))
 
 
 def change_words(difference: Difference) -> str:
@@ -134,7 +137,12 @@ def details(found: ComparisonView) -> None:
                 hide_index=True,
                 placeholder=formats.MISSING,
                 alt="Items of every suite that were fixed, broken, or fail in both",
-                column_config={"In words": st.column_config.TextColumn(width=380)},
+                column_config={
+                    "Fixed": st.column_config.NumberColumn(help=DEFINITIONS["Fixed and broken items"]),
+                    "Broken": st.column_config.NumberColumn(help=DEFINITIONS["Fixed and broken items"]),
+                    "Change (points, 90 % interval)": st.column_config.TextColumn(help=DEFINITIONS["Difference"]),
+                    "In words": st.column_config.TextColumn(width=380),
+                },
             )
             _items(found)
 

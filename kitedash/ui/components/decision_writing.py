@@ -75,13 +75,13 @@ def review(page: DecidePage, form: Form, what: Deciding, refusal: str) -> None:
         width="stretch",
     )
     back.button("Back to writing", on_click=decision_actions.back_to_writing, args=(what,), width="stretch")
-    assert page.document is not None
+    assert page.reading is not None
     with st.container(border=True):
-        st.markdown(f"### {markdown(page.document.title)}")
-        record.people(page.document)
-        record.body(page.document)
+        st.markdown(f"### {markdown(page.reading.document.title)}")
+        record.people(page.reading.document)
+        record.body(page.reading.document)
     with st.expander("As exported Markdown", icon=":material/article:"):
-        st.code(printable(page.markdown), language="markdown", wrap_lines=True)
+        st.code(printable(page.reading.markdown), language="markdown", wrap_lines=True)
 
 
 def _notices(page: DecidePage, form: Form, what: Deciding) -> None:

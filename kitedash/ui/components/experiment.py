@@ -1,4 +1,4 @@
-"""The head that both pages share: which experiment is shown, and what to do when there is none."""
+"""The head that pages about an experiment share: which one is shown, and what to do when there is none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nothing_stored() -> None:
         "Or start one in a terminal, in the project's folder:\n\n"
         "- `make quickstart` measures several settings of a small model on this machine and prints the table, or\n"
         "- `kitedash launch FILE` starts an experiment file (see `experiments/`), with `kitedash worker` running.\n\n"
-        "The trade-off page shows it within some seconds."
+        "The runs page follows it from the start, and the trade-off page as results come in."
     )
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kitedash.domain.argument_text import LONGEST
 from kitedash.domain.engine_args import ALLOWED, canonical_name
 from kitedash.domain.environment import ALLOWED_ENVIRONMENT
 from kitedash.domain.form_fields import ArgumentRow
@@ -70,7 +71,14 @@ def matrix(page: LaunchPage, refused: fields.Refused) -> None:
 
 def environment(label: str, box: str, on_change: Callable[..., None], args: tuple[str, ...]) -> None:
     st.text_area(
-        label, key=box, height=90, placeholder="OMP_NUM_THREADS=2", help=_ENVIRONMENT, on_change=on_change, args=args
+        label,
+        key=box,
+        height=90,
+        max_chars=LONGEST,
+        placeholder="OMP_NUM_THREADS=2",
+        help=_ENVIRONMENT,
+        on_change=on_change,
+        args=args,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kitedash.domain.argument_text import LONGEST
 from kitedash.domain.form_fields import (
     NUMBER_FORMATS,
     PREFIX_CHOICES,
@@ -139,6 +140,7 @@ def _cell(
     place.text_input(
         label or f"{where}: {fields.COLUMNS[column]}",
         key=box,
+        max_chars=LONGEST,
         placeholder=placeholder or None,
         help=explanation or None,
         label_visibility="visible" if label else "collapsed",

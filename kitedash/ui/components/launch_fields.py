@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kitedash.domain.argument_text import LONGEST
 from kitedash.domain.form_checks import Refusal
 from kitedash.domain.form_fields import value_at
 from kitedash.ui import address
@@ -69,6 +70,7 @@ def text(
     place.text_input(
         marked(label or LABELS[path], refused.get(path)),
         key=box,
+        max_chars=LONGEST,
         help=explanation,
         placeholder=placeholder or None,
         on_change=launch_state.typed,

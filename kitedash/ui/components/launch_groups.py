@@ -42,7 +42,7 @@ _DEFINED = {
     "targets.cost_per_1000_requests_usd": DEFINITIONS["Deployed cost"],
     "targets.pass_rate": DEFINITIONS["Pass rate"],
     "guardrails.tpot_p90_ms": DEFINITIONS["P90 TPOT"],
-    "guardrails.error_rate": "Share of the requests that may fail.",
+    "guardrails.error_rate": DEFINITIONS["Error rate"],
 }
 
 
@@ -120,7 +120,7 @@ def _margin(place: DeltaGenerator, index: int, refused: fields.Refused) -> None:
         f"suites[{index}].margin",
         refused,
         label="Margin, points",
-        explanation="Largest tolerated loss against the baseline, in percentage points of the items.",
+        explanation=DEFINITIONS["Margin"],
     )
 
 

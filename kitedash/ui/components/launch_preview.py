@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
+from datetime import timedelta
 
 import pandas as pd
 import streamlit as st
 
+from kitedash.domain.command import shell_line
 from kitedash.domain.errors import KiteDashError
 from kitedash.services.actor import Actor
+from kitedash.services.database_error import database_sentence
 from kitedash.services.launch import launch
 from kitedash.services.launch_page import LaunchPage
 from kitedash.services.launch_preview import CandidatePreview, LaunchPreview, Minutes
-from kitedash.ui import address
+from kitedash.ui import address, formats
 from kitedash.ui.components import launch_fields as fields
 from kitedash.ui.components import launch_state
 from kitedash.ui.components.launch_state import LaunchState
@@ -21,6 +23,7 @@ from kitedash.ui.escape import markdown, printable
 LAUNCH_BOX = address.launch_box("go")
 COMMAND_BOX = address.launch_box("command_of")
 LEAVE_OUT_BOX = address.launch_box("leave_out")
+_AT_ONCE_MIN = 0.1  # a wait below it is none: minutes
 _SHOWN = 2  # refusals told in full: all of them stand at their fields
 
 
@@ -45,13 +48,9 @@ def strip(page: LaunchPage, state: LaunchState, actor: Actor) -> None:
 
 def minutes(found: Minutes | None, at_least: float) -> str:
     """Such as "about 25 min (18 to 40 min)", or what is known at least."""
-    if found is None:
-        return f"at least {_time(at_least)}"
-    return f"about {_time(found.middle)} ({_time(found.low)} to {_time(found.high)})"
-
-
-def _time(minutes_: float) -> str:
-    return f"{minutes_ / 60:.1f} h" if minutes_ >= 90 else f"{max(1, round(minutes_))} min"
+    if found is not None:
+        return formats.time_range(found)
+    return f"at least {formats.minutes(at_least) if at_least >= 1 else formats.duration(timedelta(minutes=at_least))}"
 
 
 def _summary(found: LaunchPreview) -> None:
@@ -61,13 +60,19 @@ def _summary(found: LaunchPreview) -> None:
         f"**{counted} · {_count(found.runs, 'run')} · {minutes(found.minutes, found.at_least_minutes)}**{where}, "
         f"{_devices(found)}"
     )
-    waits = ""
-    if found.waiting_runs:
-        wait = f", {minutes(found.wait, 0)} until its first run begins" if found.wait is not None else ""
-        waits = f"{_count(found.waiting_runs, 'run')} in the queue before it{wait}. "
-    served = all(candidate.served for candidate in found.candidates)
-    alive = "A live worker takes it at once. " if served and not waits else ""
-    st.caption(f"{waits}{alive}{markdown(found.basis)}")
+    st.caption(f"{_start(found)}{markdown(found.basis)}")
+
+
+def _start(found: LaunchPreview) -> str:
+    """When its first run begins; "" where no live worker serves it, which is a warning of its own."""
+    before = f"{_count(found.waiting_runs, 'run')} in the queue before it" if found.waiting_runs else ""
+    if not all(candidate.served for candidate in found.candidates):
+        return f"{before}. " if before else ""
+    if found.wait is None:
+        return f"{before or 'Every slot is busy'}; for how long is not known. "
+    if found.wait.high < _AT_ONCE_MIN:
+        return f"{before}. " if before else "A live worker takes it at once. "
+    return f"{before or 'Every slot is busy'}: {minutes(found.wait, 0)} until its first run begins. "
 
 
 def _devices(found: LaunchPreview) -> str:
@@ -137,14 +142,15 @@ def _button(page: LaunchPage, state: LaunchState, actor: Actor) -> None:
 
 
 def _launch(page: LaunchPage, state: LaunchState, actor: Actor, why_not: str) -> None:
+    launch_state.answer_press()
     if page.spec is None or why_not:
-        launch_state.launched("")
         return
     try:
         experiment_id = launch(page.spec, actor, launch_key=state.launch_key, leave_out=state.leave_out)
-    except KiteDashError as error:
-        launch_state.launched("")
-        st.error(markdown(str(error)), icon=":material/error:")
+    except Exception as error:
+        if not (sentence := str(error) if isinstance(error, KiteDashError) else database_sentence(error)):
+            raise
+        st.error(markdown(sentence), icon=":material/error:")
         return
     launch_state.launched(experiment_id)
     st.switch_page("pages/runs.py", query_params={address.EXPERIMENT: experiment_id})
@@ -186,12 +192,7 @@ def _commands(found: LaunchPreview) -> None:
 
 def command_of(candidate: CandidatePreview) -> str:
     """As it would be typed into a shell; what is known only when it starts stands in <angle brackets>."""
-    environment = " ".join(f"{name}={_word(value)}" for name, value in candidate.environment.items())
-    return f"{environment} {' '.join(map(_word, candidate.argv))}".strip()
-
-
-def _word(text: str) -> str:
-    return text if text.startswith("<") and text.endswith(">") else shlex.quote(text)
+    return shell_line(candidate.argv, candidate.environment, placeholders=True)
 
 
 def _changes(page: LaunchPage) -> None:

@@ -6,8 +6,8 @@ import streamlit as st
 
 from kitedash.services.launch_page import LaunchPage, Start
 from kitedash.ui import address, formats
+from kitedash.ui.components import glossary, launch_state
 from kitedash.ui.components import launch_fields as fields
-from kitedash.ui.components import launch_state
 from kitedash.ui.components.launch_state import LaunchState
 from kitedash.ui.escape import printable
 
@@ -18,8 +18,8 @@ _KINDS = {"nothing": "Nothing", "template": "Template", "experiment": "Experimen
 
 
 def row(page: LaunchPage, state: LaunchState) -> None:
-    """One row: what to begin from, the way back, and whether the form or its file is shown."""
-    chosen, upload, back, view = st.columns([5.2, 1.7, 1.7, 1.6], vertical_alignment="bottom")
+    """One row: what to begin from, the way back, the definitions, and whether the form or its file is shown."""
+    chosen, upload, back, definitions, view = st.columns([4.7, 1.6, 1.55, 1.5, 1.45], vertical_alignment="bottom")
     titles = _titles(page, state.start)
     launch_state.show(START_BOX, _option(state.start))
     chosen.selectbox(
@@ -40,6 +40,8 @@ def row(page: LaunchPage, state: LaunchState) -> None:
             on_click=launch_state.go_back,
             help="The form as it was before you began from something else.",
         )
+    with definitions:
+        glossary.popover("launch")
     launch_state.show(VIEW_BOX, state.view)
     view.segmented_control(
         "Shown as",

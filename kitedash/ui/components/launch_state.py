@@ -31,13 +31,15 @@ def _new_key() -> str:
 
 @dataclass(frozen=True)
 class LaunchState:
-    """`form` is None until the page has made one from `start`. `row_ids` tell the candidates' rows apart while rows
+    """`form` is None until the page has made one from `start`; `begun` is that one, before anything was typed. `before`
+    is the form to go back to. `row_ids` tell the candidates' rows apart while rows
     come and go. `launch_key` lets a form that is sent twice launch once; after `launched` (an experiment's id) an edit,
     or the wish to launch again, makes a new one. `yaml_text` is an edited file that is not the form yet."""
 
     start: Start = field(default_factory=Start)
     base: ExperimentSpec | None = None
     form: ExperimentForm | None = None
+    begun: ExperimentForm | None = None
     row_ids: tuple[str, ...] = ()
     launch_key: str = field(default_factory=_new_key)
     pressed: bool = False
@@ -46,6 +48,7 @@ class LaunchState:
     view: View = "Form"
     yaml_text: str | None = None
     yaml_error: str = ""
+    yaml_taken: str = ""  # the file that the form was last made from
     leave_out: bool = False
 
 
@@ -64,7 +67,8 @@ def opened(form: ExperimentForm) -> LaunchState:
     state = get()
     ids = state.row_ids if state.form is not None else ()
     missing = len(form.candidates) - len(ids)
-    return _keep(replace(state, form=form, row_ids=(*ids, *(_new_key()[:8] for _ in range(missing)))))
+    begun = form if state.form is None else state.begun
+    return _keep(replace(state, form=form, begun=begun, row_ids=(*ids, *(_new_key()[:8] for _ in range(missing)))))
 
 
 def get() -> LaunchState:
@@ -85,7 +89,7 @@ def edit(form: ExperimentForm, row_ids: tuple[str, ...] | None = None) -> None:
 
 
 def begin(start: Start, base: ExperimentSpec | None = None) -> None:
-    """A new form. What was there can be had back."""
+    """A new form. What was typed can be had back."""
     address.put(address.CLONE, start.name if start.kind == "experiment" else "")
     address.put(address.CANDIDATE, start.candidate if start.kind == "experiment" else "")
     _keep(_begun(get(), start, base))
@@ -93,8 +97,9 @@ def begin(start: Start, base: ExperimentSpec | None = None) -> None:
 
 def begin_anew() -> LaunchState:
     """An empty form, where what was asked for is not there; a form that was under way can be had back."""
-    had = get()
-    before = had.before if had.form is None else replace(had, start=Start(), before=None)
+    before = _to_go_back_to(get())
+    if before is not None and before.start == get().start:
+        before = replace(before, start=Start())
     address.put(address.CLONE, "")
     address.put(address.CANDIDATE, "")
     return _keep(LaunchState(before=before))
@@ -116,8 +121,12 @@ def press() -> None:
         _keep(replace(get(), pressed=True))
 
 
+def answer_press() -> None:
+    """Called before the launch: whatever becomes of it, only another click launches again."""
+    _keep(replace(get(), pressed=False))
+
+
 def launched(experiment_id: str) -> None:
-    """`experiment_id` is "" where the launch was refused."""
     _keep(replace(get(), launched=experiment_id, pressed=False))
 
 
@@ -135,23 +144,32 @@ def set_leave_out(wanted: bool) -> None:
 
 
 def take_yaml(text: str) -> None:
-    """An edited file becomes the form, or is kept as it is with what is wrong with it."""
+    """An edited file becomes the form, or is kept as it is with what is wrong with it. Called with what is in the text
+    box: that it has changed may be told only after the click, when both come at once."""
     try:
         spec = parse_experiment(text)
     except InvalidInput as error:
         _keep(replace(get(), yaml_text=text, yaml_error=str(error)))
         return
-    _take(spec)
+    _take(spec, text)
 
 
 def keep_yaml(text: str) -> None:
     """An edited file as it is typed; whether it is an experiment shows when it is put into the form."""
+    if get().yaml_text is None and text == get().yaml_taken:
+        return  # the click that put it into the form came first
     try:
         parse_experiment(text)
     except InvalidInput as error:
         _keep(replace(get(), yaml_text=text, yaml_error=str(error)))
     else:
         _keep(replace(get(), yaml_text=text, yaml_error=""))
+
+
+def edit_yaml(text: str) -> None:
+    """The form's file is to be edited."""
+    _keep(replace(get(), yaml_taken=""))
+    keep_yaml(text)
 
 
 def drop_yaml() -> None:
@@ -210,21 +228,23 @@ def on_row(row_id: str, change: Callable[[ExperimentForm, int], ExperimentForm])
     edit(changed, ids)
 
 
-def _take(spec: ExperimentSpec) -> None:
+def _take(spec: ExperimentSpec, text: str) -> None:
     state = get()
     changed = form_of(spec)
     key = _new_key() if state.launched and changed != state.form else state.launch_key
     ids = tuple(_new_key()[:8] for _ in changed.candidates)
-    _keep(
-        replace(
-            state, form=changed, row_ids=ids, launch_key=key, launched="", yaml_text=None, yaml_error="", view="Form"
-        )
-    )
+    filled = replace(state, form=changed, row_ids=ids, launch_key=key, launched="", view="Form")
+    _keep(replace(filled, yaml_text=None, yaml_error="", yaml_taken=text))
 
 
 def _begun(state: LaunchState, start: Start, base: ExperimentSpec | None = None) -> LaunchState:
-    had = state.form if state.form not in (None, ExperimentForm()) else None
-    return LaunchState(start=start, base=base, before=replace(state, before=None) if had is not None else None)
+    return LaunchState(start=start, base=base, before=_to_go_back_to(state))
+
+
+def _to_go_back_to(state: LaunchState) -> LaunchState | None:
+    """This form where something was typed; of one that is as it began the form before it."""
+    is_untouched = state.form in (None, ExperimentForm(), state.begun) and state.yaml_text is None
+    return state.before if is_untouched else replace(state, before=None)
 
 
 def _keep(state: LaunchState) -> LaunchState:

@@ -17,8 +17,9 @@ EDIT_BOX = address.launch_box("yaml_edit")
 TEXT_BOX = address.launch_box("yaml_text")
 
 
-def view(page: LaunchPage, state: LaunchState) -> None:
-    """To be read and copied, or edited. Edits that are refused stay as they were typed."""
+def controls(page: LaunchPage, state: LaunchState) -> None:
+    """The row of buttons. It stands above everything whose height changes while one types: leaving the text by a click
+    on a button draws the page anew, and a button that moves away under the mouse is not clicked."""
     editing = state.yaml_text is not None
     what, apply, discard, download = st.columns([5, 1.6, 1.5, 1.7], vertical_alignment="center")
     what.caption("The same experiment as the form's. Comments in an edited file are not kept.")
@@ -36,15 +37,19 @@ def view(page: LaunchPage, state: LaunchState) -> None:
         on_click="ignore",
         width="stretch",
     )
-    if state.yaml_error:
-        fields.sentence(markdown(state.yaml_error))
-    if editing:
+
+
+def text(page: LaunchPage, state: LaunchState) -> None:
+    """To be read and copied, or edited. Edits that are refused stay as they were typed, with the reason below."""
+    if state.yaml_text is not None:
         launch_state.show(TEXT_BOX, state.yaml_text)
         st.text_area("Experiment file", key=TEXT_BOX, height=560, label_visibility="collapsed", on_change=_typed)
     elif page.yaml:
         st.code(page.yaml, language="yaml", height=560)
     else:
         st.caption("The form can't be written as a file while arguments in it are not name=value.")
+    if state.yaml_error:
+        fields.sentence(markdown(state.yaml_error))
 
 
 def file_name(name: str) -> str:
@@ -52,7 +57,7 @@ def file_name(name: str) -> str:
 
 
 def _edit(text: str) -> None:
-    launch_state.keep_yaml(text)
+    launch_state.edit_yaml(text)
 
 
 def _typed() -> None:
@@ -60,4 +65,4 @@ def _typed() -> None:
 
 
 def _apply() -> None:
-    launch_state.take_yaml(launch_state.get().yaml_text or "")
+    launch_state.take_yaml(str(st.session_state.get(TEXT_BOX) or ""))

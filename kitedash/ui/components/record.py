@@ -7,6 +7,8 @@ from typing import Final, cast
 import pandas as pd
 import streamlit as st
 
+from kitedash.domain.argument_text import in_words
+from kitedash.domain.command import shell_line
 from kitedash.domain.comparison import Difference, Dimension, Outcome
 from kitedash.domain.decision_document import DifferencePart, Document, NumbersPart, Option, StatusesPart
 from kitedash.domain.experiment import Targets
@@ -199,7 +201,7 @@ def _settings(option: Option) -> str:
         if price.usd_per_hour is None
         else f"{formats.usd(price.usd_per_hour)} per device-hour ({price.source}, {price.date})"
     )
-    arguments = " ".join(f"{name}={value}" for name, value in settings.engine_args.items())
+    arguments = " ".join(f"{name}={in_words(value)}" for name, value in settings.engine_args.items())
     lines = [
         f"model: {settings.model}",
         f"number format: {settings.quantization}",
@@ -215,7 +217,7 @@ def _settings(option: Option) -> str:
             + (f", driver {server.driver}" if server.driver else ""),
             f"checkpoint: {server.checkpoint}, weights {server.weight_dtype}, SHA-256 {server.model_sha256}",
             f"kernel: {server.linear_kernel or 'not named'}, attention: {server.attention_backend}",
-            f"command: python {' '.join(server.argv)}",
+            f"command:\n{shell_line(server.argv, server.environment)}",
         ]
     elif option.error:
         lines.append(f"no engine was ready: {option.error}")

@@ -13,6 +13,7 @@ from kitedash.services.decide import DraftView
 from kitedash.services.records import Finding, RecordItem, RecordView
 from kitedash.services.records_page import RecordsPage
 from kitedash.ui import address, formats, record_actions
+from kitedash.ui.components import glossary
 from kitedash.ui.components import record as record_parts
 from kitedash.ui.escape import markdown, printable
 
@@ -20,9 +21,16 @@ _ROW_PX: Final = 35
 _ROWS_SHOWN: Final = 5
 
 
-def nothing_decided(drafts: Sequence[DraftView]) -> None:
-    """The empty state: how a decision comes about."""
-    st.info("Nothing has been decided yet.", icon=":material/gavel:")
+def nothing_decided(page: RecordsPage) -> None:
+    """The empty state: how a decision comes about, from the experiment on."""
+    if page.nothing_launched:
+        st.info(
+            "Nothing has been decided yet, and no experiment has been started that there could be a decision about.",
+            icon=":material/gavel:",
+        )
+        st.page_link("pages/launch.py", label="Describe one and launch it", icon=":material/rocket_launch:")
+    else:
+        st.info("Nothing has been decided yet.", icon=":material/gavel:")
     st.markdown(
         "A decision is made in three steps:\n\n"
         "1. On the **trade-off** page, pick the candidate to ship.\n"
@@ -30,8 +38,9 @@ def nothing_decided(drafts: Sequence[DraftView]) -> None:
         "3. **Accept** it: it gets a number, its numbers are frozen with their intervals, and it can be downloaded, "
         "sent around and verified."
     )
-    st.page_link("pages/decide.py", label="Write a decision", icon=":material/how_to_vote:")
-    open_drafts(drafts)
+    if not page.nothing_launched:
+        st.page_link("pages/decide.py", label="Write a decision", icon=":material/how_to_vote:")
+    open_drafts(page.drafts)
 
 
 def record_missing(sentence: str) -> None:
@@ -43,7 +52,7 @@ def record_rows(records: Sequence[RecordItem]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Number": record.number,
-            "Accepted": formats.moment(record.accepted_at),
+            "Accepted": _accepted(record),
             "Title": printable(record.title),
             "Candidate": printable(record.candidate_name),
             "Experiment": printable(record.experiment_name),
@@ -71,7 +80,10 @@ def record_list(page: RecordsPage) -> None:
     )
     by_number = {record.number: record for record in page.records}
     st.session_state[address.RECORD_BOX] = page.chosen.number
-    st.selectbox(
+    box, definitions = st.columns([5, 1.2], vertical_alignment="center")
+    with definitions:
+        glossary.popover("records")
+    box.selectbox(
         "Record",
         [*by_number],
         format_func=lambda number: (
@@ -108,11 +120,17 @@ def head(page: RecordsPage, actor: Actor, refusal: str) -> None:
     if page.document is not None:
         record_parts.people(page.document)
     else:
-        st.markdown(f"Accepted {formats.moment(record.accepted_at)} by {markdown(record.accepted_by)}")
+        st.markdown(f"Accepted {_accepted(record)} by {markdown(record.accepted_by)}")
     name = f"kitedash-decision-{record.number:04d}"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.download_button(
-            "JSON", page.json, f"{name}.json", "application/json", icon=":material/download:", on_click="ignore"
+            "JSON",
+            page.json,
+            f"{name}.json",
+            "application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            disabled=not page.json,
         )
         st.download_button(
             "Markdown",
@@ -156,8 +174,9 @@ def _previous(page: RecordsPage) -> str:
 def unreadable(page: RecordsPage) -> None:
     """What is stored, as it is, where it is not what was accepted."""
     st.error(markdown(page.broken), icon=":material/broken_image:")
-    with st.expander("What is stored"):
-        st.code(printable(page.json.decode("utf-8", "replace")), language="json", wrap_lines=True)
+    if page.json:
+        with st.expander("What is stored"):
+            st.code(printable(page.json.decode("utf-8", "replace")), language="json", wrap_lines=True)
 
 
 def raw(view: RecordView) -> None:
@@ -171,12 +190,15 @@ def verification(findings: Sequence[Finding] | None) -> None:
         stored, exported = st.columns(2, gap="large")
         with stored:
             st.markdown(
-                "**What is stored**: each record's hash, the chain from one to the next, the evidence behind it."
+                "**What is stored**: each record's hash, the chain from one to the next, the evidence behind it. "
+                "Evidence that this dashboard has read before counts as it was then; `kitedash records verify` reads "
+                "all of it anew."
             )
             st.button("Verify all records", icon=":material/verified_user:", on_click=record_actions.verify_stored)
         with exported:
             st.file_uploader(
-                "**What was exported**: a JSON or Markdown file of a record",
+                "**What was exported**: a JSON or Markdown file of a record "
+                f"(at most {record_actions.MAX_EXPORT_MB} MB)",
                 type=["json", "md"],
                 key=address.EXPORT_BOX,
                 max_upload_size=record_actions.MAX_EXPORT_MB,
@@ -200,6 +222,10 @@ def _findings(findings: Sequence[Finding]) -> None:
         sign = ":material/check_circle: ok" if found.ok else ":red[:material/cancel: **failed**]"
         lines.append(f"- {sign} · **{markdown(found.what)}**: {markdown(found.sentence)}\n")
     st.markdown("".join(lines))
+
+
+def _accepted(record: RecordItem) -> str:
+    return "at an unknown time" if record.accepted_at is None else formats.moment(record.accepted_at)
 
 
 def _status(record: RecordItem) -> None:

@@ -9,8 +9,9 @@ import streamlit as st
 from kitedash.domain.results import Estimate
 from kitedash.services import run_page
 from kitedash.services.run_page import RunDetail
-from kitedash.services.views import RunView, StageView
+from kitedash.services.views import RunItem, RunView, StageView
 from kitedash.ui import address, formats, theme
+from kitedash.ui.components import glossary
 from kitedash.ui.definitions import DEFINITIONS
 from kitedash.ui.escape import markdown
 
@@ -62,6 +63,7 @@ def head(detail: RunDetail, now: datetime) -> None:
             ":material/list_alt:",
             {address.EXPERIMENT: run.experiment_id, address.RUN: run.id},
         )
+        glossary.popover("run", width="content")
     st.caption(" · ".join(_when_and_where(detail, now)))
 
 
@@ -158,7 +160,7 @@ def _within(estimate: Estimate | None, limit: float) -> str:
 
 
 def _picker(detail: RunDetail) -> None:
-    by_id = {run.id: run for run in detail.runs}
+    by_id: dict[str, RunItem | RunView] = {run.id: run for run in detail.runs}
     by_id.setdefault(detail.run.id, detail.run)
     st.session_state[address.RUN_BOX] = detail.run.id
     st.selectbox(
@@ -176,12 +178,12 @@ def _picked() -> None:
     address.pick(address.RUN, st.session_state[address.RUN_BOX])
 
 
-def _title(run: RunView) -> str:
+def _title(run: RunItem | RunView) -> str:
     repeat = f" · repeat {run.repeat + 1}" if run.repeat else ""
     return f"{run.candidate_name}{repeat} · {_standing(run)} · {run.id[:8]}"
 
 
-def _standing(run: RunView) -> str:
+def _standing(run: RunItem | RunView) -> str:
     """The run's status; of one that was replaced, that it was."""
     sign = theme.sign(theme.RUN_SIGN, run.status)
     return f"{sign}, retried" if run.retried_by is not None else sign

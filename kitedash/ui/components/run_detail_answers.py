@@ -41,7 +41,7 @@ def suites(detail: RunDetail) -> None:
             "Pass rate": _Text(width=190, help=DEFINITIONS["Pass rate"]),
             "Cut off": st.column_config.NumberColumn(width=62, help="At the token limit: they do not pass."),
             "No answer": st.column_config.NumberColumn(width=80, help="The request failed: they do not pass."),
-            "Change": _Text("Change to the baseline (90 %)", width=210),
+            "Change": _Text("Change to the baseline (90 %)", width=210, help=DEFINITIONS["Change to the baseline"]),
         },
     )
     st.markdown("\n".join(f"- **{markdown(s.name)}**: {markdown(s.verdict_sentence)}" for s in detail.suites))

@@ -56,7 +56,14 @@ def _built(
     if not any(run_charts.curve_of(level, metric).values for level in found):
         return None, "", ""
     chart = run_charts.curves_chart(found, metric, limit_ms, limit_text, ink)
-    return chart.to_dict(), run_charts.describe_curves(found, metric, limit_text), _caption(found, metric)
+    far = run_charts.is_far(found, metric, limit_ms)
+    words = run_charts.describe_curves(found, metric, "" if far else limit_text)
+    caption = _caption(found, metric)
+    return (
+        chart.to_dict(),
+        words,
+        f"The {limit_text} is too far from the curves to be drawn. {caption}" if far else caption,
+    )
 
 
 @st.cache_data(ttl=3_600, max_entries=20, show_spinner=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 
 import pandas as pd
@@ -109,6 +110,7 @@ def downloads(detail: RunDetail) -> None:
         "levels": len(detail.levels),
         "answers": sum(suite.n_items for suite in detail.suites if suite.version),
     }
+    rows = there | {"requests": sum(block.n_requests for block in detail.blocks)}
     units: dict[What, str] = {"requests": "blocks", "levels": "rates", "answers": "items"}
     for what in raw_data.WHATS:
         name, buttons, meanings = st.columns([1.3, 2, 3], vertical_alignment="center")
@@ -116,9 +118,13 @@ def downloads(detail: RunDetail) -> None:
         with name, st.container(gap=None):
             st.markdown(f"**{_WORDS[what]}**")
             st.caption(f"{count:,} {units[what]}")
-        with buttons, st.container(horizontal=True):
-            for file_format, title in _FORMATS.items():
-                _download(detail.run.id, what, file_format, title, count)
+        with buttons:
+            if rows[what] > raw_data.MOST_ROWS_ON_A_PAGE:
+                _in_a_terminal(detail, what, rows[what])
+            else:
+                with st.container(horizontal=True):
+                    for file_format, title in _FORMATS.items():
+                        _download(detail, what, file_format, title, count)
         with meanings, st.popover(f"Columns of {_WORDS[what].lower()}", icon=":material/view_column:"):
             _columns(what)
     st.caption(
@@ -128,17 +134,28 @@ def downloads(detail: RunDetail) -> None:
     )
 
 
-def _download(run_id: str, what: What, file_format: Format, title: str, count: int) -> None:
+def _download(detail: RunDetail, what: What, file_format: Format, title: str, count: int) -> None:
     st.download_button(
         title,
-        data=partial(_data, run_id, what, file_format),
-        file_name=raw_data.file_name(run_id, what, file_format) if count else None,
+        data=partial(_data, detail.run.id, what, file_format),
+        file_name=detail.file_name(what, file_format) if count else None,
         mime=raw_data.MIME[file_format],
         key=f"_download_{what}_{file_format}",
         icon=":material/download:",
         on_click="ignore",
         disabled=not count,
         help=None if count else "Nothing of it is stored.",
+    )
+
+
+def _in_a_terminal(detail: RunDetail, what: What, rows: int) -> None:
+    """A file that the dashboard does not build: it would take its memory and time from what is being measured."""
+    st.caption(f"{rows:,} rows are too many for a download. In a terminal:")
+    name = detail.file_name(what, "parquet")
+    st.code(
+        shlex.join(["kitedash", "export", detail.run.id[:8], "--what", what, "--out", name]),
+        language="bash",
+        wrap_lines=True,
     )
 
 

@@ -55,12 +55,12 @@ def level_tables(detail: RunDetail) -> None:
             "Rate": _Text(width=56, pinned=True),
             "Held": _Text(width=95, help=DEFINITIONS["Highest rate held"]),
             "Requests": _Number(format="%,d", width=80, help="After the warm-up, over the valid blocks."),
-            "Failed": _Number(format="%,d", width=62),
+            "Failed": _Number(format="%,d", width=62, help=DEFINITIONS["Error rate"]),
             "Blocks": _Text(width=70, help="Valid blocks, of all that were measured."),
-            "Delivered": _Number("Delivered (/s)", format="%.2f", width=105, help="Requests sent in a second."),
-            "Tokens": _Number("Output tokens/s", format="%,.0f", width=115),
-            "Hits": _Number("Prefix hits (%)", format="%.1f", width=105, help="Cached of all prompt tokens."),
-            "Running": _Number("Most running", format="%,.0f", width=105, help="Requests in the engine at once."),
+            "Delivered": _Number("Delivered (/s)", format="%.2f", width=105, help=DEFINITIONS["Delivered rate"]),
+            "Tokens": _Number("Output tokens/s", format="%,.0f", width=115, help=DEFINITIONS["Output tokens/s"]),
+            "Hits": _Number("Prefix hits (%)", format="%.1f", width=105, help=DEFINITIONS["Prefix hits"]),
+            "Running": _Number("Most running", format="%,.0f", width=105, help=DEFINITIONS["Most running"]),
         },
     )
     _reasons(detail)
@@ -138,7 +138,12 @@ def parts(detail: RunDetail) -> None:
         )
         _parts_chart(overloaded)
     with st.expander("The same as a table", icon=":material/table:"):
-        st.dataframe(part_rows(known), hide_index=True, alt="Mean parts of the requests around the P90 in ms, by rate")
+        st.dataframe(
+            part_rows(known),
+            hide_index=True,
+            alt="Mean parts of the requests around the P90 in ms, by rate",
+            column_config={f"{name} (ms)": _Text(help=DEFINITIONS[name]) for name in run_charts.PART_NAMES.values()},
+        )
 
 
 def part_rows(levels: Sequence[LevelSummary]) -> pd.DataFrame:

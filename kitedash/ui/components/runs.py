@@ -11,7 +11,7 @@ import streamlit as st
 
 from kitedash.domain.wording import listed
 from kitedash.services.runs_page import RunsPage
-from kitedash.services.views import RunView, StageView, WorkerView
+from kitedash.services.views import RunsView, RunView, StageView, WorkerView
 from kitedash.ui import address, definitions, formats, theme
 from kitedash.ui.escape import markdown, printable
 
@@ -40,19 +40,15 @@ def banners(page: RunsPage) -> None:
             st.button("Show it", key=f"{address.RUN_ACTION}_show", on_click=address.switch_experiment, args=(other.id,))
 
 
-def summary(runs: Sequence[RunView]) -> None:
+def summary(view: RunsView) -> None:
     """How many runs are in which state, in the order in which a run goes through them, and when all are over."""
-    counted = [run for run in runs if run.retried_by is None]
+    counted = view.current_runs
     words = [run_state(run) for run in counted]
     counts = " · ".join(f"{sign} {words.count(state)}" for state, sign in theme.RUN_SIGN.items() if state in words)
     text = f"**{len(counted)} {'run' if len(counted) == 1 else 'runs'}**: {counts or 'none'}"
-    active = [run for run in counted if run.status in ACTIVE and not run.cancelling]
-    if active:
-        known = [run.remaining for run in active if run.remaining is not None]
-        whole = len(known) == len(active)
-        last = max(known, key=lambda left: left.middle) if whole else None
-        text += f" · all over in {formats.time_range(last)}" if last else " · time left unknown"
-    st.markdown(text, help=definitions.DEFINITIONS["Time left"] if active else None)
+    if view.active_runs:
+        text += f" · all over in {formats.time_range(view.all_over)}" if view.all_over else " · time left unknown"
+    st.markdown(text, help=definitions.DEFINITIONS["Time left"] if view.active_runs else None)
 
 
 def troubles(runs: Sequence[RunView]) -> frozenset[str]:
@@ -188,7 +184,8 @@ def _standing(run: RunView) -> list[str]:
         lines.append("Its cancellation was asked for: the worker stops the engine and ends the run.")
     if run.status == "queued":
         place = "" if run.queue_position is None else f", number {run.queue_position} in line"
-        lines.append(f"Waits in the queue {markdown(run.queue)}{place}; it ends in {markdown(time_left(run))}.")
+        ends = "when it ends is unknown" if run.remaining is None else f"it ends in {markdown(time_left(run))}"
+        lines.append(f"Waits in the queue {markdown(run.queue)}{place}; {ends}.")
     if run.status == "running":
         starts = f", begun {run.attempts} times" if run.attempts > 1 else ""
         left = "" if run.cancelling else f"; time left: {markdown(time_left(run))}"

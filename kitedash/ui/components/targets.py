@@ -6,6 +6,7 @@ import math
 
 import streamlit as st
 
+from kitedash.domain.experiment import MOST_MS, MOST_USD
 from kitedash.services.views import TradeoffView
 from kitedash.ui import address, formats
 from kitedash.ui.definitions import DEFINITIONS
@@ -19,7 +20,7 @@ def inputs(view: TradeoffView) -> None:
     written, now = view.spec.targets, view.targets
     ttft, cost, passing, guardrails, reset = st.columns([2.3, 2.7, 2.1, 1.5, 1.5], vertical_alignment="bottom")
     with ttft:
-        _number(address.TARGET_TTFT, "P90 TTFT ≤ ms", now.ttft_p90_ms, written.ttft_p90_ms, "P90 TTFT")
+        _number(address.TARGET_TTFT, "P90 TTFT ≤ ms", now.ttft_p90_ms, written.ttft_p90_ms, "P90 TTFT", high=MOST_MS)
     with cost:
         _number(
             address.TARGET_COST,
@@ -27,6 +28,7 @@ def inputs(view: TradeoffView) -> None:
             now.cost_per_1000_requests_usd,
             written.cost_per_1000_requests_usd,
             "Deployed cost",
+            high=MOST_USD,
         )
     with passing:
         shares = address.per_cent(now.pass_rate), address.per_cent(written.pass_rate)
@@ -49,7 +51,7 @@ def _guardrails(view: TradeoffView) -> None:
         if moved:
             st.caption(f"{moved} moved from what was written down.")
         st.caption("A rate is held only while both are kept: moving one may move a candidate's marked point.")
-        _number(address.GUARDRAIL_TPOT, "P90 TPOT ≤ ms", now.tpot_p90_ms, written.tpot_p90_ms, "P90 TPOT")
+        _number(address.GUARDRAIL_TPOT, "P90 TPOT ≤ ms", now.tpot_p90_ms, written.tpot_p90_ms, "P90 TPOT", high=MOST_MS)
         shares = address.per_cent(now.error_rate), address.per_cent(written.error_rate)
         _number(address.GUARDRAIL_ERRORS, "Failed requests ≤ %", *shares, "Error rate", low=0.0, high=99.9, step=0.5)
 
@@ -79,14 +81,14 @@ def _number(
     term: str,
     *,
     low: float = 0.000001,
-    high: float | None = None,
+    high: float,
     step: float | None = None,
 ) -> None:
-    st.session_state[address.box(key)] = min(max(float(now), low), math.inf if high is None else high)
+    st.session_state[address.box(key)] = min(max(float(now), low), high)
     st.number_input(
         f"{label} (written: {formats.plain(written)})",
         min_value=low,
-        max_value=high,
+        max_value=float(high),
         step=step or _step(written),
         format="%g",
         key=address.box(key),

@@ -8,7 +8,6 @@ import streamlit as st
 
 from kitedash.domain.recommend import RecommendationKind
 from kitedash.services.views import TradeoffView
-from kitedash.ui import definitions
 from kitedash.ui.escape import markdown
 
 _SHOWN = 1  # of what would settle it: the chart has to stay in the first screenful
@@ -65,10 +64,3 @@ def failures(view: TradeoffView) -> None:
         with st.expander("Why they failed", expanded=len(failed) == len(view.candidates)):
             for candidate in failed:
                 st.markdown(f"- **{markdown(candidate.name)}**: {markdown(candidate.error)}")
-
-
-def definitions_popover() -> None:
-    with st.popover("Definitions", icon=":material/menu_book:", width="stretch"):
-        for term, meaning in definitions.DEFINITIONS.items():
-            st.markdown(f"**{term}**: {meaning}")
-        st.caption("Formulas, units and sources: docs/metrics.md. What misleads, and why: docs/pitfalls.md.")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
 from hypothesis import strategies as st
 
-from kitedash.domain.engine_args import ALLOWED, QUANTIZATION, ArgRule
+from kitedash.domain.engine_args import ALLOWED, PARALLEL, QUANTIZATION, VLLM_QUANTIZATION, ArgRule
+from kitedash.domain.environment import ALLOWED_ENVIRONMENT
 from kitedash.domain.expand import candidates_of
 from kitedash.domain.experiment import (
     ArgValue,
@@ -19,29 +24,38 @@ from kitedash.domain.experiment import (
 from kitedash.domain.experiment_file import experiment_from
 
 TEXT = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=30)
-_POSITIVE = st.floats(1e-6, 1e6) | st.integers(1, 10**6).map(float)
+_ODD_FLOATS = (1e-3, 1e-6, 1e5)  # those that a person writes with an exponent
+_POSITIVE = st.floats(1e-6, 1e6) | st.integers(1, 10**6).map(float) | st.sampled_from(_ODD_FLOATS)
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._ -]{0,20}"
 _CANDIDATE_NAME = r"[A-Za-z0-9][A-Za-z0-9._ +=·-]{0,12}"
-_SEQS = "max-num-seqs"  # tells candidates apart, so that no two are the same configuration
-# Arguments that constrain each other or the workload are left to their own tests.
-_FREE = [
-    rule
-    for name, rule in ALLOWED.items()
-    if not name.startswith(("max-", "spec-", "long-", "tensor-", "pipeline-", "data-", "vllm-"))
-]
-_CPU_FREE = [rule for rule in _FREE if rule.name != QUANTIZATION]
+_SEQS = "max-num-seqs"  # tells candidates apart, so that no two are the same configuration: others than shared ones
+_TOKENS = 10_100  # the most that input and output have together
+_SPECULATION = ("spec-method", "spec-tokens")  # only together
+# What constrains each other holds in any combination: threshold <= length <= batched, and seqs <= batched.
+_SIZES: dict[str, st.SearchStrategy[int]] = {
+    _SEQS: st.integers(1_000, 65_536),
+    "max-model-len": st.integers(_TOKENS, 65_536),
+    "max-num-batched-tokens": st.integers(65_536, 4_194_304),
+    "long-prefill-token-threshold": st.integers(0, _TOKENS),
+} | dict.fromkeys(PARALLEL, st.sampled_from([1, 2, 4]))
+# Drawn as one: an argument by itself, or the two of speculative decoding.
+_UNITS: list[tuple[str, ...]] = [(name,) for name in ALLOWED if name not in _SPECULATION] + [_SPECULATION]
+_OFTEN_IN_A_MATRIX = [("dtype",), *((rule.name,) for rule in ALLOWED.values() if rule.kind == "float")]
+_NOT_PER_DEVICE = (QUANTIZATION, "max-model-len", *PARALLEL)
 _ENVIRONMENT = st.fixed_dictionaries(
     {},
     optional={
-        "OMP_NUM_THREADS": st.integers(1, 9_999).map(str),
-        "VLLM_BATCH_INVARIANT": st.sampled_from(["0", "1"]),
-        "VLLM_CPU_OMP_THREADS_BIND": st.sampled_from(["auto", "0-1", "0-1,4", "0,2|1,3"]),
-        "VLLM_FLOAT32_MATMUL_PRECISION": st.sampled_from(["highest", "high", "medium"]),
+        name: st.from_regex(re.compile(f"({rule.pattern})", re.ASCII), fullmatch=True)
+        for name, rule in ALLOWED_ENVIRONMENT.items()
     },
 )
+_PARALLEL = st.fixed_dictionaries({"tensor-parallel-size": st.sampled_from([1, 2, 4])})
+_FEW_VARIABLES: st.SearchStrategy[dict[str, str]] = st.just({}) | _ENVIRONMENT
 
 
 def _value(rule: ArgRule) -> st.SearchStrategy[ArgValue]:
+    if rule.name in _SIZES:
+        return _SIZES[rule.name]
     match rule.kind:
         case "bool":
             return st.booleans()
@@ -50,48 +64,98 @@ def _value(rule: ArgRule) -> st.SearchStrategy[ArgValue]:
         case "int":
             return st.integers(int(rule.low), int(rule.high))
         case _:
-            return st.floats(rule.low, rule.high) | st.just(int(rule.high))
+            odd = [value for value in _ODD_FLOATS if rule.low <= value <= rule.high]
+            written = st.floats(rule.low, rule.high) | st.just(int(rule.high))
+            return written | st.sampled_from(odd) if odd else written
 
 
-def _args(rules: list[ArgRule]) -> st.SearchStrategy[dict[str, ArgValue]]:
-    chosen = st.lists(st.sampled_from(rules), unique_by=lambda rule: rule.name, max_size=4)
-    return chosen.flatmap(lambda found: st.fixed_dictionaries({rule.name: _value(rule) for rule in found}))
+_VALUES = {name: _value(rule) for name, rule in ALLOWED.items()}
+
+
+def _args(draw: st.DrawFn, units: Sequence[tuple[str, ...]], most: int = 4) -> dict[str, ArgValue]:
+    chosen = draw(st.lists(st.sampled_from(units), unique=True, max_size=most))
+    return {name: draw(_VALUES[name]) for unit in chosen for name in unit}
+
+
+def _as_named(value: ArgValue) -> ArgValue:
+    """Names of candidates show six digits of a number."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _matrix(
+    draw: st.DrawFn, units: Sequence[tuple[str, ...]], *, beside_others: bool
+) -> tuple[dict[str, list[ArgValue]], list[dict[str, ArgValue]]]:
+    """Lists of values, and excludes that leave at least one combination."""
+    chosen = draw(st.lists(st.sampled_from([*units, *_OFTEN_IN_A_MATRIX]), unique=True, min_size=1, max_size=2))
+    matrix = {
+        name: draw(st.lists(_VALUES[name], unique_by=_as_named, min_size=1, max_size=3))
+        for unit in chosen
+        for name in unit
+    }
+    if beside_others or draw(st.booleans()):
+        matrix[_SEQS] = list(draw(st.lists(st.integers(100, 200), unique=True, min_size=1, max_size=3)))
+    if draw(st.booleans()):
+        matrix["model"] = [draw(TEXT.filter(bool))]
+    several = [name for name, values in matrix.items() if len(values) > 1]
+    exclude: list[dict[str, ArgValue]] = []
+    if draw(st.booleans()) and several:
+        first = draw(st.sampled_from(several))
+        exclude.append({first: matrix[first][0]})
+        if others := [name for name in several if name != first]:
+            exclude.append({first: matrix[first][1], others[0]: matrix[others[0]][0]})
+    return matrix, exclude
+
+
+def _devices(draw: st.DrawFn, shared_devices: int, args: Mapping[str, ArgValue]) -> int | None:
+    """A candidate's own: what its parallel sizes need, or nothing where that follows."""
+    needed = _needed(args)
+    return needed if shared_devices not in (1, needed) or draw(st.booleans()) else None
+
+
+def _needed(args: Mapping[str, ArgValue]) -> int:
+    return math.prod(int(args.get(name, 1)) for name in PARALLEL)
 
 
 @st.composite
 def experiments(draw: st.DrawFn) -> ExperimentSpec:
     """Explicit candidates, or a matrix with excludes, or both; with every field written, or left to its default."""
+    # KiteDash's number formats and vLLM's don't go together.
+    out = draw(st.sampled_from([QUANTIZATION, VLLM_QUANTIZATION]))
+    units = [unit for unit in _UNITS if out not in unit]
+    of_candidates = [unit for unit in units if _SEQS not in unit]
+    of_a_device = [unit for unit in of_candidates if not {*unit} & {*_NOT_PER_DEVICE}]
+    shared = _args(draw, units, most=12)
+    if draw(st.booleans()):
+        shared |= draw(_PARALLEL)
     names = draw(st.lists(st.from_regex(_CANDIDATE_NAME, fullmatch=True), max_size=4, unique_by=str.strip))
-    candidates = [
-        CandidateSpec(
-            name=name,
-            engine_args={**draw(_args(_FREE)), **({_SEQS: index + 1} if index or draw(st.booleans()) else {})},
-            cpu_engine_args=draw(_args(_CPU_FREE)),
-            environment=draw(_ENVIRONMENT),
-            model=draw(st.none() | TEXT.filter(bool)),
-            devices=draw(st.sampled_from([None, 1])),
-        )
-        for index, name in enumerate(names)
-    ]
     matrix: dict[str, list[ArgValue]] = {}
     exclude: list[dict[str, ArgValue]] = []
     if not names or draw(st.booleans()):
-        seqs = draw(st.lists(st.integers(100, 200), unique=True, min_size=1, max_size=3))
-        matrix = {QUANTIZATION: ["none", "fp8"], _SEQS: list(seqs)}
-        if draw(st.booleans()):
-            matrix["model"] = [draw(TEXT.filter(bool))]
-        if draw(st.booleans()):
-            matrix["enable-prefix-caching"] = [True, False]
-            exclude.append({QUANTIZATION: "fp8", "enable-prefix-caching": False})
-        if draw(st.booleans()):
-            exclude.append({QUANTIZATION: "fp8", _SEQS: seqs[0]})
+        matrix, exclude = _matrix(draw, of_candidates, beside_others=bool(names))
+    follow = draw(st.booleans()) or any(name in matrix for name in PARALLEL)
+    shared_devices = 1 if follow else _needed(shared)
+    candidates = []
+    for index, name in enumerate(names):
+        own = _args(draw, of_candidates) | (draw(_PARALLEL) if draw(st.booleans()) else {})
+        own |= {_SEQS: index + 1} if index or draw(st.booleans()) else {}
+        candidates.append(
+            CandidateSpec(
+                name=name,
+                engine_args=own,
+                cpu_engine_args=_args(draw, of_a_device),
+                environment=draw(_FEW_VARIABLES),
+                model=draw(st.none() | TEXT.filter(bool)),
+                devices=_devices(draw, shared_devices, shared | own),
+            )
+        )
     tokens = draw(st.integers(8, 10_000))
     spec = ExperimentSpec(
         name=draw(st.from_regex(_NAME, fullmatch=True)),
         description=draw(TEXT | st.just("Which one?\nThe\tsmall one: 'a' or \"b\"?")),
         model=draw(TEXT.filter(bool)),
-        engine_args={"max-model-len": tokens + 100, "dtype": "bfloat16"},
-        environment=draw(_ENVIRONMENT),
+        engine_args=shared,
+        environment=draw(_FEW_VARIABLES),
+        devices=shared_devices,
         candidates=tuple(candidates),
         matrix={key: tuple(values) for key, values in matrix.items()},
         exclude=tuple(exclude),
@@ -110,19 +174,63 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             rates_per_s=tuple(sorted(draw(st.lists(st.floats(0.5, 50), min_size=3, max_size=5, unique=True)))),
             blocks=draw(st.integers(2, 9)),
             block_duration_s=draw(st.floats(4, 90)),
-            warm_up_s=draw(st.sampled_from([0.0, 0.1, 1.5])),
+            warm_up_s=draw(st.sampled_from([0.0, 1e-6, 0.1, 1.5])),
             request_timeout_s=draw(st.floats(1, 900)),
             seed=draw(st.integers(0, 2**31 - 1)),
         ),
         suites=tuple(
-            SuiteChoice(name=name, margin=draw(st.floats(1e-9, 0.999)))
+            SuiteChoice(name=name, margin=draw(st.floats(1e-9, 0.999) | st.sampled_from([1e-3, 1e-6])))
             for name in draw(st.lists(st.sampled_from(["kitedash_repo", "hellaswag_100", "mine_2"]), unique=True))
         ),
         targets=Targets(
-            ttft_p90_ms=draw(_POSITIVE), cost_per_1000_requests_usd=draw(_POSITIVE), pass_rate=draw(st.floats(1e-6, 1))
+            ttft_p90_ms=draw(_POSITIVE),
+            cost_per_1000_requests_usd=draw(_POSITIVE),
+            pass_rate=draw(st.floats(1e-6, 1) | st.sampled_from([1e-3, 1e-6])),
         ),
-        guardrails=Guardrails(tpot_p90_ms=draw(_POSITIVE), error_rate=draw(st.floats(0, 0.99))),
+        guardrails=Guardrails(
+            tpot_p90_ms=draw(_POSITIVE), error_rate=draw(st.floats(0, 0.99) | st.sampled_from([1e-3, 1e-6]))
+        ),
         repeats=draw(st.integers(1, 3)),
     )
     baseline = draw(st.sampled_from([candidate.name for candidate in candidates_of(spec)]))
     return experiment_from({**spec.model_dump(mode="json"), "baseline": baseline})
+
+
+# What the property tests must have met: they would pass without it too.
+WIDE_KINDS = frozenset(
+    (
+        *(f"shared {name}" for name in ALLOWED),
+        *(f"candidate's {name}" for name in ALLOWED),
+        *(f"matrix of {kind}" for kind in ("bool", "choice", "int", "float", "dtype")),
+        *(f"environment {name}" for name in ALLOWED_ENVIRONMENT),
+        *("shared devices", "candidate's devices", "devices of a candidate that differ from the shared ones"),
+        *("devices that follow from the sizes", "matrix of several floats", "matrix beside candidates", "excludes"),
+        *(f"target of {value:g}" for value in _ODD_FLOATS),
+    )
+)
+
+
+def kinds_of(spec: ExperimentSpec) -> Iterator[str]:
+    """Which of `WIDE_KINDS` an experiment is of."""
+    yield from (f"shared {name}" for name in spec.engine_args)
+    yield from (f"matrix of {ALLOWED[name].kind}" for name in spec.matrix if name in ALLOWED)
+    yield from (f"environment {name}" for name in spec.environment)
+    yield from (f"target of {value:g}" for value in (spec.targets.ttft_p90_ms, spec.guardrails.tpot_p90_ms))
+    for candidate in spec.candidates:
+        yield from (f"candidate's {name}" for name in candidate.engine_args)
+        if candidate.devices is not None and candidate.devices > 1:
+            yield "candidate's devices"
+        if candidate.devices is not None and candidate.devices != spec.devices != 1:
+            yield "devices of a candidate that differ from the shared ones"
+        if candidate.devices is None and _needed(spec.engine_args | candidate.engine_args) > 1:
+            yield "devices that follow from the sizes"
+    if spec.devices > 1:
+        yield "shared devices"
+    if any(sum(isinstance(value, float) for value in values) > 1 for values in spec.matrix.values()):
+        yield "matrix of several floats"
+    if "dtype" in spec.matrix:
+        yield "matrix of dtype"
+    if spec.matrix and spec.candidates:
+        yield "matrix beside candidates"
+    if spec.exclude:
+        yield "excludes"

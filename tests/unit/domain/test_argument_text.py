@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kitedash.domain.argument_text import (
+    LONGEST,
+    _items,
     environment_text,
+    in_words,
     pairs_text,
     parse_environment,
     parse_pairs,
@@ -27,7 +32,7 @@ _NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)
 
 @given(st.lists(_VALUES, max_size=5))
 def test_values_come_back_with_their_types(values: list[object]) -> None:
-    read = parse_values(values_text(values))  # type: ignore[arg-type]
+    read = parse_values(values_text(values), "f")  # type: ignore[arg-type]
     assert read == values
     assert [type(one) for one in read] == [type(one) for one in values]
 
@@ -40,7 +45,7 @@ def test_pairs_come_back_in_their_order(args: dict[str, object], environment: di
 
 @given(_TEXT)
 def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
-    parse_values(text)
+    parse_values(text, "field")
     for parse in (parse_pairs, parse_environment):
         with contextlib.suppress(InvalidInput):
             parse(text, "field")
@@ -111,3 +116,42 @@ def test_a_variable_is_text_and_a_comma_in_it_needs_quotes() -> None:
     assert parse_environment('A=2\nB="0,2", C=true', "f") == {"A": "2", "B": "0,2", "C": "true"}
     with pytest.raises(InvalidInput, match="a value with commas in quotes"):
         parse_environment("B=0,2", "f")
+
+
+_ITEM = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|[^,\n])+')  # what an item is, in one expression: slow for long texts
+
+
+@given(st.text(st.sampled_from('"\\,a= \n'), max_size=40))
+def test_items_are_parted_by_the_commas_that_are_not_in_quotes(text: str) -> None:
+    assert _items(text, "f") == [item for found in _ITEM.findall(text) if (item := found.strip())]
+
+
+@pytest.mark.parametrize("text", ['a=\\"' * 25_000, 'a="' * 33_333, '"\\' * 50_000, '\\"' * 50_000, "1" * 100_000])
+def test_a_long_text_takes_no_longer_than_its_length_asks_for_and_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = time.process_time()
+    assert value_of(text) == text
+    for parse in (parse_pairs, parse_values, parse_environment):
+        with pytest.raises(InvalidInput, match=r"^f: holds \d+,\d+ characters; at most 20,000$"):
+            parse(text, "f")
+    monkeypatch.setattr("kitedash.domain.argument_text.LONGEST", 10**6)
+    assert _items(text, "f")
+    assert time.process_time() - begun < 1.0  # the slow expression takes a minute and more for the first
+
+
+def test_what_is_not_too_long_is_read() -> None:
+    text = "a" * LONGEST
+    assert parse_values(text, "f") == [text]
+
+
+def test_a_value_is_shown_as_it_is_typed_but_text_stands_without_quotes() -> None:
+    assert [in_words(value) for value in (True, False, 16, 0.9, "fp8", "1", "a,b")] == [
+        "true",
+        "false",
+        "16",
+        "0.9",
+        "fp8",
+        "1",
+        "a,b",
+    ]

@@ -114,5 +114,14 @@ def test_the_shell_line_is_what_was_run_when_a_shell_reads_it() -> None:
 
 
 def test_the_shell_line_names_the_program_once_and_takes_any_variable() -> None:
-    assert shell_line(["-m", "x", "--flag"], {}) == "python -m x \\\n  --flag"
+    for argv in (["-m", "x", "--flag"], ["python", "-m", "x", "--flag"]):
+        assert shell_line(argv, {}) == "python -m x \\\n  --flag"
     assert shell_line(["python", "-m", "x"], {"A.B": "1 2"}) == "env 'A.B=1 2' \\\n  python -m x"
+
+
+def test_what_is_not_known_yet_stands_in_angle_brackets_unless_it_is_to_be_run() -> None:
+    words, environment = ["python", "--model", "<model folder>", "--x", "a b"], {"GPUS": "<GPU>,<GPU>"}
+    assert shell_line(words, environment, placeholders=True) == (
+        "GPUS=<GPU>,<GPU> \\\n  python \\\n  --model <model folder> \\\n  --x 'a b'"
+    )
+    assert "--model '<model folder>'" in shell_line(words, environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kitedash.domain import madr, plain_yaml
 from kitedash.domain.canonical_json import canonical, plain, sha256_of
 from kitedash.domain.decision import DraftContent, content_from
 from kitedash.domain.experiment_file import parse_experiment, to_yaml
+from kitedash.domain.live_text import WORD_JOINER
 from kitedash.domain.madr_text import estimate, fenced, line, paragraphs, table
 from kitedash.domain.record_check import document_of
 from kitedash.domain.wording import milliseconds
@@ -199,10 +201,32 @@ def test_text_of_people_and_engines_breaks_no_structure(text: str) -> None:
     codes = {one.content for token in inlines(found) for one in token.children or () if one.type == "code_inline"}
     assert all("`" not in one for one in codes)
     one_line = " ".join(content.title.split())
-    assert headings(found)[0] == f"Record 7: {' '.join(madr_visible(one_line).split())}"
+    assert headings(found)[0].replace(WORD_JOINER, "") == f"Record 7: {' '.join(madr_visible(one_line).split())}"
     front = madr.front_matter_of(found)
     assert (front["title"], front["decision-makers"], front["number"]) == (one_line, [one_line], 7)
     assert front["sha256"] == "cd" * 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see https://evil.example now",
+        "ftp://evil.example",
+        "WWW.evil.example and www.evil.example",
+        "ask @everyone, or a.b@evil.example",
+        "mailto:a@evil.example",
+    ],
+)
+def test_no_address_and_no_name_becomes_a_link(text: str) -> None:
+    """What GitHub makes live after parsing: its rules, on the text that a reader of Markdown has in the end."""
+    content = content_from({**WRITTEN, "title": text, "why": text, "deciders": [text]})
+    document = plain(a_document(*hostile(text), content=content))
+    document["notes"] = [text]
+    found = inlines(madr.render(document, "cd" * 32))
+    words = [one.content for token in found for one in token.children or () if one.type.startswith("text")]
+    said = " ".join(words)
+    assert said.replace(WORD_JOINER, "").count(text) >= 4  # it can be read as it was written
+    assert not re.search(r"\w://|\bwww\.|@\w", said, re.IGNORECASE)
 
 
 def madr_visible(text: str) -> str:
@@ -241,7 +265,7 @@ def test_the_specification_in_it_can_be_launched_again() -> None:
 
 def test_the_command_holds_every_argument_in_quotes_where_needed() -> None:
     text = rendered(a_document(*hostile("two words; rm -rf ~")))
-    assert "SOME_VARIABLE='two words; rm -rf ~' \\\n  python \\\n  -m vllm \\\n  --model 'two words; rm -rf ~'" in text
+    assert "SOME_VARIABLE='two words; rm -rf ~' \\\n  python -m vllm \\\n  --model 'two words; rm -rf ~'" in text
 
 
 def test_format_1_is_rendered_as_it_always_was() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitedash.domain.experiment import Guardrails, Targets
-from kitedash.domain.pareto import FrontEvidence, RateEvidence, front_probability, on_front
+from kitedash.domain.pareto import FrontEvidence, RateEvidence, _front, dominates, front_probability, losses, on_front
 from kitedash.domain.results import Estimate
 
 TARGETS = Targets(ttft_p90_ms=1_000, cost_per_1000_requests_usd=1, pass_rate=0.6)
@@ -36,6 +36,16 @@ def beats(one: Point, other: Point) -> bool:
 def test_the_front_is_what_nobody_beats(drawn: list[Point]) -> None:
     assert front(drawn) == [not any(beats(other, one) for other in drawn) for one in drawn]
     assert any(front(drawn))
+    every = np.array([losses(*one) for one in drawn]).T[:, np.newaxis, :]
+    assert _front(every)[0].tolist() == front(drawn)  # all draws at once, by the same rule
+
+
+def test_as_good_in_all_and_better_in_one_is_needed() -> None:
+    assert dominates(losses(399, 1, 0.6), losses(400, 1, 0.6))
+    assert dominates(losses(400, 1, 0.7), losses(400, 1, 0.6))
+    assert not dominates(losses(400, 1, 0.6), losses(400, 1, 0.6))
+    assert not dominates(losses(300, 1.1, 0.6), losses(400, 1, 0.6))
+    assert dominates((1, 2), (1, 3))
 
 
 @given(st.lists(points, min_size=1, max_size=8), st.data())

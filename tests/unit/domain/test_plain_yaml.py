@@ -66,10 +66,10 @@ def test_every_value_survives(value: object) -> None:
 
 def test_a_bomb_of_aliases_is_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60)]
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InvalidInput, match="an alias"):
         plain_yaml.load("\n".join(lines))
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_deep_nesting_is_refused() -> None:

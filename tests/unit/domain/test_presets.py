@@ -72,7 +72,7 @@ def test_equal_ones_are_named_and_the_cheaper_one_is_picked() -> None:
     twin = replace(WISE, name="twin", deployed_usd=Estimate(0.5))
     picked = found(twin, WISE)["quality"]
     assert picked.candidate == "wise"
-    assert "(as twin; the cheaper one first)" in picked.sentence
+    assert "(as twin; an established one first, then the cheaper)" in picked.sentence
 
 
 def test_where_none_qualifies_a_sentence_says_so() -> None:
@@ -84,5 +84,18 @@ def test_where_none_qualifies_a_sentence_says_so() -> None:
 
 
 def test_a_number_that_is_not_known_yet_is_not_the_best() -> None:
-    picked = found(replace(WISE, pass_rate=None, pass_rate_status=Status.PENDING), CHEAP)
+    unknown = replace(WISE, pass_rate=None, pass_rate_status=Status.PENDING)
+    picked = found(unknown, CHEAP)
     assert picked["quality"].candidate == "cheap"
+    assert "55.0 %, and the only one with this number of the 2 that miss nothing; " in picked["quality"].sentence
+    assert "of the 2 that miss nothing" in picked["fastest"].sentence
+    assert "70" not in picked["quality"].sentence
+    three = found(unknown, CHEAP, QUICK)
+    assert "55.0 %, of the 2 with this number among the 3 that miss nothing; " in three["quality"].sentence
+
+
+def test_of_equal_ones_an_established_one_is_picked_though_it_is_dearer() -> None:
+    open_twin = replace(WISE, name="twin", deployed_usd=Estimate(0.1), pass_rate_status=Status.UNCERTAIN)
+    picked = found(open_twin, WISE)["quality"]
+    assert (picked.candidate, picked.established) == ("wise", True)
+    assert "(as twin; an established one first, then the cheaper)" in picked.sentence

@@ -14,9 +14,9 @@ from kitedash.domain.run_time import (
     RunKind,
     Span,
     StageNow,
-    blocks_s,
     ends,
     known_remaining,
+    least_blocks_s,
     number_format_of,
     remaining,
 )
@@ -90,7 +90,7 @@ def test_nothing_is_claimed_where_nothing_is_known() -> None:
     assert only_prepared.run(spec(), HERE) is None
     assert remaining(spec(), HERE, only_prepared, Progress()) is None
     assert known_remaining(spec(), HERE, only_prepared, Progress()) == Span(3, 6, 12)
-    assert blocks_s(spec().load) == 120
+    assert least_blocks_s(spec().load) == 60  # two blocks of each of the three rates, overloaded or not
 
 
 def test_runs_that_were_overloaded_early_make_a_shorter_load_likely_but_not_certain() -> None:
@@ -137,34 +137,37 @@ def test_at_the_beginning_of_a_stage_earlier_runs_speak() -> None:
 
 def test_later_the_stages_own_pace_speaks_by_the_share_that_is_done() -> None:
     history = History((past(),))
-    # 15 of 60 items and half of the next took 31 s, so 2 s each: 44.5 items are left, 89 s. Earlier runs leave
-    # 60 - 31 = 29 s (0 to 89 s).
+    # 15 of 60 items are done after 31 s: a quarter. Earlier runs leave 60 - 31 = 29 s (from 30 - 31, so 0, to 120 - 31
+    # = 89 s). By its own pace, with 1.1 + 1/15 = 7/6 as the factor of its range:
+    # - half of the 16th is done: 31 / 15.5 = 2 s an item, 44.5 items are left: 89 s. 89/4 + 29 x 3/4 = 22.25 + 21.75.
+    # - it is all but done: 31 / 16 = 1.9375 s, 44 are left: 85.25 s, / 7/6 = 73.0714 s. A quarter of it, and of 0 the
+    #   rest.
+    # - it has only begun: 31 / 15 s, 45 are left: 93 s, x 7/6 = 108.5 s, which is more than 89 s.
     left = remaining(spec(), HERE, history, at(SUITE, 31, 15, 60, "prepare", "load"))
-    factor = 1.1 + 1 / 15
-    slowest = 31 / 15 * 45 * factor  # if the 16th has only begun
     assert left is not None
-    assert left.middle == pytest.approx(0.25 * 89 + 0.75 * 29)
-    assert left.low == pytest.approx(0.25 * 31 / 16 * 44 / factor + 0.75 * 0)  # if the 16th is all but done
-    assert slowest > 89
-    assert left.high == pytest.approx(0.25 * slowest + 0.75 * slowest)  # the larger of both bounds
+    assert left.middle == pytest.approx(44.0)
+    assert left.low == pytest.approx(18.267857)
+    assert left.high == pytest.approx(108.5)
 
 
 def test_without_earlier_runs_the_pace_of_the_load_leaves_the_engines_start_out() -> None:
-    # 30 s of start, then 6.5 of 12 blocks in 78 s: 12 s each. The suite is unknown, so that the whole is.
+    # 30 s of start, then 6.5 of 12 blocks in 78 s: 12 s each, 5.5 left: 66 s. The suite is unknown, so that the whole
+    # is. The factor of the range is 1.1 + 1/6 = 19/15.
+    # - At least 4 blocks are measured: the one under way, another of this rate, and two of the last. With the first all
+    #   but done, 78 / 7 = 11.142857 s a block, 3 left: 33.428571 s, / 19/15.
+    # - At most all are, the one under way having just begun: 78 / 6 = 13 s, 6 left: 78 s, x 19/15.
     progress = at("load", 108, 6, 12, "prepare", start_up_s=30)
     assert remaining(spec(), HERE, History(), progress) is None
     known = known_remaining(spec(), HERE, History(), progress)
-    factor = 1.1 + 1 / 6
-    assert known.middle == pytest.approx(5.5 * 12)
-    # At least 4 blocks are measured: the one under way, another of this rate, and two of the last.
-    assert known.low == pytest.approx(3 * 78 / 7 / factor)
-    assert known.high == pytest.approx(6 * 78 / 6 * factor)
+    assert known.middle == pytest.approx(66.0)
+    assert known.low == pytest.approx(26.390977)
+    assert known.high == pytest.approx(98.8)
 
 
 def test_the_pace_of_the_load_is_never_below_the_blocks_own_length() -> None:
     """After a restart the blocks done before count at once."""
     known = known_remaining(spec(), HERE, History(), at("load", 5, 6, 12, "prepare", start_up_s=0))
-    assert known.middle == 55
+    assert known.middle == 55  # 5.5 blocks of 10 s, though 6.5 in 5 s would make them much shorter
 
 
 def test_a_stage_that_outlasts_all_earlier_ones_is_not_said_to_be_nearly_done() -> None:
@@ -227,7 +230,8 @@ def test_the_number_format_is_kitedashs_own_or_the_dtype() -> None:
         == "int8"
     )
     assert number_format_of(Candidate(name="a", model="m", engine_args={"dtype": "bfloat16"})) == "bfloat16"
-    assert number_format_of(Candidate(name="a", model="m")) == "auto"
+    for dtype in ({}, {"dtype": "auto"}):
+        assert number_format_of(Candidate(name="a", model="m", engine_args=dtype)) == "model's own"
 
 
 @pytest.mark.parametrize(

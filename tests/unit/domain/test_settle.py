@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -56,10 +57,12 @@ def test_sentences() -> None:
         == "P90 TTFT: about 440 requests at 2/s (now 110)"
     )
     assert settle_level(level(2, spread(900, 800, 950)), TARGETS, GUARDRAILS) == ""
-    few = level(2, Estimate(900, None, None, 12, "too few (about 40 more requests would do)"))
-    assert settle_level(few, TARGETS, GUARDRAILS) == (
-        "P90 TTFT at 2/s: too few (about 40 more requests would do), now 12"
-    )
+    few = level(2, Estimate(900, None, None, 12, "too few (about 40 more requests would do)", 40))
+    assert settle_level(few, TARGETS, GUARDRAILS) == "P90 TTFT: about 52 requests at 2/s (now 12)"
+    hopeless = level(2, Estimate(900, None, None, 12, "too few"))
+    assert settle_level(hopeless, TARGETS, GUARDRAILS) == "P90 TTFT at 2/s: too few, now 12"
+    both = replace(few, tpot_p90_ms=Estimate(40, 30, None, 12, "too few", 100))
+    assert settle_level(both, TARGETS, GUARDRAILS) == "P90 TTFT and P90 TPOT: about 120 requests at 2/s (now 12)"
     near = level(2, spread(999, 900, 1_100))
     assert settle_level(near, TARGETS, GUARDRAILS) == (
         "P90 TTFT: at 2/s it is too near 1,000 ms for more requests to settle (now 400)"

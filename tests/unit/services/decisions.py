@@ -87,7 +87,7 @@ def hostile(text: str) -> tuple[CandidateEvidence, ...]:
     """The candidates with `text` in everything that an engine, a machine or an error may say."""
     facts = replace(
         FACTS,
-        argv=("-m", "vllm", "--model", text),
+        argv=("python", "-m", "vllm", "--model", text),
         environment={"SOME_VARIABLE": text},
         device_name=text,
         driver=text,

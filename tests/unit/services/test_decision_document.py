@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from kitedash.domain.decision import DraftContent
 from kitedash.domain.decision_document import Document, Option
 from kitedash.domain.experiment import Targets
 from kitedash.services.decide import reasons_needed
-from tests.unit.services.decisions import WRITTEN, a_document, gathered
+from tests.unit.services.decisions import WRITTEN, a_document, candidates, gathered
+from tests.unit.services.evidence import REPO, answers, suite
 
 
 def option(document: Document, name: str) -> Option:
@@ -112,3 +114,34 @@ def test_the_canonical_document_has_no_bare_fraction_and_keeps_every_key() -> No
 def test_a_draft_says_that_it_is_one() -> None:
     document = a_document(content=DraftContent(), accepted=None)
     assert (document.status, document.number, document.accepted_at) == ("draft", None, None)
+
+
+VERSIONS = "It did not answer the same version of the repository suite as the baseline, so it was not compared."
+REQUESTS = "It was measured with other requests than the baseline, so its latency and its cost do not compare."
+RIVALS = "Only what was measured with other requests than the baseline is at least as good in all three numbers."
+OTHER_VERSION = {REPO: suite(REPO, answers(400, 290), version="v2")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "float32 and fp8 are at least as good in all three numbers, and better in one."),
+        ({"suites": OTHER_VERSION}, VERSIONS),
+        ({"other_requests": True}, REQUESTS),
+        ({"suites": {}}, "It has no pass rate, so it could not be compared in all three numbers."),
+        ({"facts": None}, "It has no price of its device, so it could not be compared in all three numbers."),
+    ],
+)
+def test_what_is_on_no_front_is_told_by_its_true_cause(changes: dict[str, Any], says: str) -> None:
+    float32, fp8, slow, _ = candidates()
+    assert option(a_document(float32, fp8, replace(slow, **changes)), "slow").product_reason == says
+
+
+def test_what_was_measured_with_other_requests_is_named_as_better_by_no_number() -> None:
+    float32, fp8, slow, _ = candidates()
+    document = a_document(float32, replace(fp8, other_requests=True), slow)
+    assert option(document, "slow").product_reason == (
+        "float32 is at least as good in all three numbers, and better in one."
+    )
+    document = a_document(replace(float32, other_requests=True), replace(fp8, other_requests=True), slow)
+    assert option(document, "slow").product_reason == RIVALS

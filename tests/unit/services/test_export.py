@@ -32,7 +32,7 @@ def test_nested_views_become_json() -> None:
             }
         ],
         "targets": {"ttft_p90_ms": 900.0, "cost_per_1000_requests_usd": 1.0, "pass_rate": 0.5},
-        "estimates": [{"value": 1.5, "low": None, "high": "inf", "n": 3, "note": ""}, "nan"],
+        "estimates": [{"value": 1.5, "low": None, "high": "inf", "n": 3, "note": "", "more": None}, "nan"],
     }
 
 

@@ -72,10 +72,10 @@ ALIASES = "\n".join(["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_whatever_is_uploaded_is_refused_in_one_sentence_and_quickly(content: bytes, says: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InvalidInput) as caught:
         read_upload("mine\n\x1b[31m.yaml", content)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     assert says in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600

@@ -13,7 +13,7 @@ from kitedash.domain.quantile_curve import quantile_curve
 from kitedash.domain.results import LevelStatus, LevelSummary
 from kitedash.services.distributions import LevelCurves
 from kitedash.ui import theme
-from kitedash.ui.run_charts import curves_chart, describe_curves, describe_parts, parts_chart, rate_colours
+from kitedash.ui.run_charts import curves_chart, describe_curves, describe_parts, is_far, parts_chart, rate_colours
 from tests.ui import builders
 
 
@@ -57,6 +57,24 @@ def test_a_curve_with_failed_requests_ends_below_one_and_keeps_its_p90() -> None
     (marks,) = data(spec, "point")
     assert [(row["ms"], row["share"], row["P90"]) for row in marks] == [(90.0, 0.9, "90.0 ms (n = 100)")]
     assert data(spec, "rule")[1][0]["ms"] == 80.0
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "far"),
+    [(1e308, True), (10_001.0, True), (9_999.0, False), (50.0, False), (0.011, False), (0.009, True), (1e-300, True)],
+)
+def test_a_limit_over_two_decades_off_the_data_does_not_stretch_the_axis(limit_ms: float, far: bool) -> None:
+    """The curve goes from 1 to 100 ms."""
+    found = [curves(1.0)]
+    assert is_far(found, "TTFT", limit_ms) is far
+    spec = curves_chart(found, "TTFT", limit_ms, "target", theme.LIGHT).to_dict()
+    x = next(la["encoding"]["x"] for la in spec["layer"] if la["mark"]["type"] == "line")
+    low, high = x["scale"]["domain"]
+    if far:
+        assert (low, high) == (pytest.approx(0.9), pytest.approx(110))
+    else:
+        assert low <= limit_ms <= high
+    assert len(data(spec, "rule")) == (1 if far else 2)
 
 
 def test_where_the_p90_failed_nothing_is_marked() -> None:
