@@ -173,7 +173,7 @@ def _unquote(value: Any) -> str:
 
 
 def _number(bound: float) -> str:
-    return f"{bound:,}" if isinstance(bound, int) else f"{bound:,g}"
+    return f"{bound:,.0f}" if float(bound).is_integer() else f"{bound:,g}"
 
 
 def _values(count: int) -> str:

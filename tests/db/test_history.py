@@ -36,8 +36,8 @@ def test_the_recent_runs_are_read_with_what_they_took(store: sessionmaker[Sessio
     with store() as session:
         found = history.recent(session)
         assert found == (
-            PastRun(RunKind("m", "auto", "a processor"), {}, None),
-            PastRun(RunKind("m", "auto", "a processor"), {"load": 90.0}, 31.5, 4, 6, 50.0),
+            PastRun(RunKind("m", "model's own", "a processor"), {}, None),
+            PastRun(RunKind("m", "model's own", "a processor"), {"load": 90.0}, 31.5, 4, 6, 50.0),
         )
         assert found[1].block_extra_s == (90 - 31.5 - 50) / 4
         assert found[1].measured_share == 4 / 6

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kitedash.domain.decision import DraftContent
 from kitedash.services import decide, decide_page, records
@@ -280,25 +278,6 @@ def test_a_price_that_changed_before_accepting_is_shown_first(
     (record,) = records.records()
     priced = [option["price"]["usd_per_hour"] for option in records.record(record.number).document["options"]]
     assert set(priced) == {"77.0"}
-
-
-def test_a_reason_for_a_candidate_whose_name_ends_like_the_forms_own_entry_is_kept() -> None:
-    def script() -> None:
-        import streamlit as st
-
-        from kitedash.ui import address, decision_form
-
-        decision_form.keep(decision_form.Form("d", 1, {}, "1"))
-        for name in ("solid-state", "state", "int8"):
-            st.session_state[address.decision_key("d", f"reason.{name}")] = f"not {name}"
-        st.json(decision_form.content("d")["rejected"])
-        st.json(sorted(decision_form.fields("d")))
-
-    at = AppTest.from_function(script).run()
-    assert not at.exception
-    reasons, fields = (json.loads(found.value) for found in at.json)
-    assert reasons == {name: f"not {name}" for name in ("solid-state", "state", "int8")}
-    assert fields == ["reason.int8", "reason.solid-state", "reason.state"]
 
 
 def test_results_that_changed_while_writing_are_told(own_database: Seeded) -> None:

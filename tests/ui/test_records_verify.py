@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 
 import pytest
 
-from kitedash.services import records
+from kitedash.services import evidence_hashes, records
+from kitedash.settings import settings
 from kitedash.ui import record_actions
 from tests.ui.conftest import opened, texts
 from tests.ui.deciding import (
@@ -20,6 +23,10 @@ pytestmark = pytest.mark.ui
 
 
 # ---- Verify
+
+
+def unescaped(text: str) -> str:
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
 
 
 def test_verify_finds_all_in_order(own_database: Seeded) -> None:
@@ -53,6 +60,26 @@ def test_a_record_that_cannot_be_read_is_shown_as_it_is_stored(own_database: See
     assert any('"chosem":' in str(code.value) for code in at.code)
     click(at, "Verify all records")
     assert "**failed**" in texts(at)
+
+
+@pytest.mark.parametrize(("column", "value"), [("accepted_at", "'bogus'"), ("document", "x'7b7d'")])
+def test_a_row_that_cannot_be_read_is_told_and_the_others_stay(own_database: Seeded, column: str, value: str) -> None:
+    decided(own_database.many)
+    decided(own_database.many, "int8")
+    change_stored(1, "fastest", "fastest")  # takes the triggers away
+    with sqlite3.connect(settings().data_dir / "kitedash.db") as connection:
+        connection.execute(f"UPDATE decision_records SET {column} = {value} WHERE number = 1")
+        connection.execute("UPDATE load_blocks SET status = 'bogus' WHERE run_id = '10000000-3'")
+    connection.close()
+    at = opened("records", {"record": "1"})
+    assert any(f"{column} can't be read any more" in unescaped(str(error.value)) for error in at.error)
+    evidence_hashes._hash_at.cache_clear()  # as in a process that has not read it before
+    click(at, "Verify all records")
+    failed = [unescaped(line) for line in texts(at).splitlines() if "**failed**" in line]
+    assert len(failed) == 2
+    assert f"record 1**: {column} can't be read any more in the table." in failed[0]
+    assert "record 2**: run 10000000-3 of int8 has evidence that can't be read any more." in failed[1]
+    assert any("Record 2: " in str(head.value) for head in opened("records", {"record": "2"}).subheader)
 
 
 def test_an_exported_file_is_verified_from_the_upload(own_database: Seeded) -> None:

@@ -156,7 +156,7 @@ def test_a_senseless_limit_in_the_address_is_ignored(tradeoff: Show, value: str)
     assert box(at, address.TARGET_TTFT).value == 800.0
 
 
-@pytest.mark.parametrize("value", ["1e300", "1e-9"])
+@pytest.mark.parametrize("value", ["1000000", "1e-9"])
 def test_a_far_target_in_the_address_is_drawn(tradeoff: Show, value: str) -> None:
     at = tradeoff(builders.many(), t_ttft_p90_ms=value, t_cost_usd=value)
     assert not at.exception

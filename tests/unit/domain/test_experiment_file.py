@@ -91,6 +91,7 @@ def test_spellings_of_one_meaning_are_equal() -> None:
         ("[1, 2, 4]", "[0, 2, 4]", "load.rates_per_s[0]: must be above 0, not 0"),
         ("[1, 2, 4]", "[0.001, 2, 4]", "load.block_duration_s: must be longer: at 0.001 requests/s less than one"),
         ("rates_per_s: [1", "warm_up_s: 30, rates_per_s: [1", "load.warm_up_s: must be below block_duration_s (30)"),
+        ("1e3", "86400001", "targets.ttft_p90_ms: must be at most 86,400,000, not 86400001"),
         ("1e3", "on", "targets.ttft_p90_ms: must be a number, not 'on'"),
         ("1e3", "'1000'", "targets.ttft_p90_ms: must be a number, not '1000'; leave out the quotes"),
         ("1e3", "", "targets.ttft_p90_ms: must be a number, not an empty value"),
