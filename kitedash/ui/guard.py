@@ -10,6 +10,7 @@ from kitedash.services.actor import LOCAL, Actor, Role, require
 from kitedash.ui.escape import markdown
 
 _MARK = "_navigation_ran"
+_SENT_BACK = "_sent_back"
 
 
 def opened_through_navigation() -> None:
@@ -21,13 +22,17 @@ def enter(role: Role = "viewer") -> Actor:
     """Lets a page go on for an actor who holds `role`, and stops the run for everyone else.
 
     Streamlit serves files of a folder `pages/` by itself until app.py has run once in the process. A fresh server
-    whose first request is a deep link would thus run a page without app.py. Then, and whenever the session's mark
-    is missing, the run starts again through app.py.
+    whose first request is a deep link would thus run a page without app.py. The run then starts again through app.py.
+    So it does, once, where the session's mark is missing: with several tabs open on a server that is started again,
+    one may have left that mode while another had already begun in it.
     """
     if PagesManager.uses_pages_directory:
         _leave_pages_mode()
         st.rerun()
     if not st.session_state.get(_MARK):
+        if not st.session_state.get(_SENT_BACK):
+            st.session_state[_SENT_BACK] = True
+            st.rerun()
         st.error("This page opens only through the dashboard's navigation.", icon=":material/block:")
         st.stop()
     actor = current_user()

@@ -31,6 +31,17 @@ MENU = ["Trade-off", "Launch", "Runs", "Decide", "Records"]
 ASKS_FOR_THE_EXPERIMENT = ("runs", "tradeoff", "decide", "run", "")
 
 
+def test_several_tabs_may_be_the_first_requests_of_a_fresh_server(browser: Browser, tmp_path: Path) -> None:
+    """As when the dashboard is started again: every open tab comes back at once."""
+    with dashboard({"KITEDASH_DATA_DIR": str(tmp_path), "KITEDASH_DATABASE_URL": ""}) as url:
+        tabs = [browser.new_page() for _ in range(5)]
+        for tab in tabs:
+            tab.goto(f"{url}/tradeoff?experiment=none-such", wait_until="commit")
+        for tab in tabs:
+            tab.get_by_text("No experiment none-such is stored here.").wait_for(timeout=60_000)
+            tab.close()
+
+
 @pytest.mark.parametrize("path", [*ASKS_FOR_THE_EXPERIMENT, "launch", "records"])
 def test_the_first_request_of_a_fresh_server_goes_through_the_navigation(
     path: str, browser: Browser, tmp_path: Path
