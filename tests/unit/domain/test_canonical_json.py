@@ -63,7 +63,9 @@ def test_times_are_utc_and_end_in_z() -> None:
 
 
 def test_dataclasses_models_and_enumerations_are_their_fields() -> None:
-    assert canonical(Estimate(1.5, None, 2.0, 3)) == '{"high":"2.0","low":null,"more":null,"n":3,"note":"","value":"1.5"}'
+    assert (
+        canonical(Estimate(1.5, None, 2.0, 3)) == '{"high":"2.0","low":null,"more":null,"n":3,"note":"","value":"1.5"}'
+    )
     targets = Targets(ttft_p90_ms=800, cost_per_1000_requests_usd=0.1, pass_rate=0.5)
     assert canonical(targets) == '{"cost_per_1000_requests_usd":"0.1","pass_rate":"0.5","ttft_p90_ms":"800.0"}'
     assert canonical((LevelStatus.OK,)) == '["ok"]'
