@@ -220,7 +220,8 @@ def five_tabs(told: Story, browser: Browser, url: str, look: Callable[[], None])
     look()
     chart = tabs[0].get_by_test_id("stVegaLiteChart").first
     chart.wait_for(timeout=int(RUN_TIMEOUT_S) * 1_000)  # the first point appears without a reload
-    told.first_point_alt = str(chart.locator("[aria-label]").first.get_attribute("aria-label") or "")
+    expect(chart).to_have_attribute("aria-label", re.compile("measured rate"), timeout=30_000)
+    told.first_point_alt = chart.get_attribute("aria-label") or ""
     for tab in tabs:
         tab.close()
 
