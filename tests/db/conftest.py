@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from db.engine import dispose_engines, sessions
+from kitedash.services import launch_check
+from kitedash.settings import settings
 from tests.db.postgres import NoPostgresError, PostgresServer
 
 
@@ -40,6 +42,17 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'data' / 'kitedash.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
     return server.new_database()
+
+
+@pytest.fixture
+def on_url(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The services work on `url`, with a data folder of their own, as on a machine without a GPU."""
+    monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
+    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,13 +14,12 @@ import sqlalchemy as sa
 from dbos import DBOSClient
 
 from db import runs, workers
-from db.engine import dispose_engines, make_engine, sessions
+from db.engine import make_engine, sessions
 from db.models import Experiment, Run
 from kitedash.domain.errors import InvalidInput, NotAllowed, NotFound, Refused
 from kitedash.domain.experiment import Candidate, Workload
 from kitedash.running.queue import APPLICATION, serializer
 from kitedash.services import launch as launching
-from kitedash.services import launch_check
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.cancel import cancel_experiment, cancel_run
 from kitedash.services.launch import launch
@@ -29,21 +27,10 @@ from kitedash.services.runs import find_experiment, find_run, run_view, runs_vie
 from kitedash.settings import settings
 from tests.db.rows import a_spec
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.usefixtures("on_url")]
 ROOT = Path(__file__).resolve().parents[2]
 BF16 = {"name": "bf16", "engine_args": {"dtype": "bfloat16"}}
 THREE = (BF16, {"name": "float32"}, {"name": "fp8", "engine_args": {"quantization": "fp8"}})
-
-
-@pytest.fixture(autouse=True)
-def configured(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
-    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)  # these tests are about the queue, on whatever machine
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
-    dispose_engines()
 
 
 def queued_ids() -> list[str]:

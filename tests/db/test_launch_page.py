@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from db.engine import dispose_engines
 from kitedash.domain.errors import InvalidInput, NotFound
 from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.experiment_file import parse_experiment
 from kitedash.domain.experiment_form import form_of
 from kitedash.domain.form_fields import CandidateRow, SuiteRow, with_value
 from kitedash.domain.spec_changes import Change
-from kitedash.services import launch_check, launch_page
+from kitedash.services import launch_page
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.launch import launch
 from kitedash.services.launch_page import Start
 from kitedash.services.templates import FOLDER
-from kitedash.settings import settings
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.usefixtures("on_url")]
 QUICKSTART = Start("template", "quickstart")
-
-
-@pytest.fixture(autouse=True)
-def configured(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
-    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
-    dispose_engines()
 
 
 def read(name: str) -> ExperimentSpec:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
 
 from db import results, runs, workers
-from db.engine import dispose_engines, sessions
+from db.engine import sessions
 from kitedash.domain.errors import InvalidInput, Refused
 from kitedash.domain.experiment import LoadPlan
 from kitedash.domain.results import BlockResult, LevelStatus
@@ -31,15 +29,8 @@ BLOCKS = {"name": "blocks", "engine_args": {"block-size": 16}}  # on a CPU: mult
 
 
 @pytest.fixture(autouse=True)
-def configured(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
-    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
+def configured(on_url: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_check, "detect", lambda _: PROCESSOR)
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
-    dispose_engines()
 
 
 def beat(slot: str = "h:cpu", queue: str = "cpu", device: str = PROCESSOR.name) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from sqlalchemy.orm import Session
 from typer.testing import CliRunner
 
 from db import experiments, results, runs, workers
-from db.engine import dispose_engines, make_engine, sessions
+from db.engine import make_engine, sessions
 from kitedash.cli import app
 from kitedash.domain.errors import NotAllowed, NotFound, Refused
 from kitedash.domain.results import LevelStatus
 from kitedash.running.queue import APPLICATION, serializer
-from kitedash.services import launch_check
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.cancel import cancel_experiment, cancel_run
 from kitedash.services.evidence import experiment_evidence
@@ -30,18 +28,7 @@ from kitedash.settings import settings
 from tests.db.rows import a_spec
 from tests.ui.builders import level
 
-pytestmark = pytest.mark.database
-
-
-@pytest.fixture(autouse=True)
-def configured(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KITEDASH_DATABASE_URL", url)
-    monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
-    dispose_engines()
+pytestmark = [pytest.mark.database, pytest.mark.usefixtures("on_url")]
 
 
 def stored() -> Session:

@@ -8,19 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitedash.domain.engine_args import ALLOWED, QUANTIZATION, ArgRule
 from kitedash.domain.errors import InvalidInput
 from kitedash.domain.expand import expand
-from kitedash.domain.experiment import (
-    CandidateSpec,
-    ExperimentSpec,
-    Guardrails,
-    LoadPlan,
-    SuiteChoice,
-    Targets,
-    Workload,
-)
+from kitedash.domain.experiment import ExperimentSpec, SuiteChoice
 from kitedash.domain.experiment_file import experiment_from, parse_experiment, to_yaml
+from tests.unit.domain.experiments import experiments
 
 FILE = """\
 name: try
@@ -225,79 +217,8 @@ def test_a_form_with_other_values_than_plain_ones_is_refused() -> None:
         experiment_from({**data, "description": object()})
 
 
-def _value(rule: ArgRule) -> st.SearchStrategy[bool | int | float | str]:
-    match rule.kind:
-        case "bool":
-            return st.booleans()
-        case "choice":
-            return st.sampled_from(rule.choices)
-        case "int":
-            return st.integers(int(rule.low), int(rule.high))
-        case _:
-            return st.floats(rule.low, rule.high)
-
-
-# Arguments that constrain each other or the workload are left to their own tests.
-_FREE = [
-    rule
-    for name, rule in ALLOWED.items()
-    if not name.startswith(("max-", "spec-", "long-", "tensor-", "pipeline-", "data-", "vllm-"))
-]
-_ARGS = st.lists(st.sampled_from(_FREE), unique_by=lambda rule: rule.name, max_size=4).flatmap(
-    lambda rules: st.fixed_dictionaries({rule.name: _value(rule) for rule in rules})
-)
-_TEXT = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=40)
-_POSITIVE = st.floats(1e-6, 1e6)
-
-
-@st.composite
-def _experiments(draw: st.DrawFn) -> ExperimentSpec:
-    names = draw(st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._ +=-]{0,12}", fullmatch=True), min_size=1, max_size=4))
-    names = list(dict.fromkeys(name.strip() for name in names))
-    # max-num-seqs tells the candidates apart, so that no two are the same configuration
-    candidates = tuple(
-        CandidateSpec(
-            name=name, engine_args={**draw(_ARGS), "max-num-seqs": index + 1}, model=draw(st.none() | st.just("m/n"))
-        )
-        for index, name in enumerate(names)
-    )
-    seqs = st.lists(st.integers(100, 200), unique=True, min_size=1, max_size=3)
-    matrix = draw(st.just({}) | st.fixed_dictionaries({"max-num-seqs": seqs, QUANTIZATION: st.just(["none", "fp8"])}))
-    tokens = draw(st.integers(8, 10_000))
-    return ExperimentSpec(
-        name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,20}", fullmatch=True)),
-        description=draw(_TEXT),
-        model=draw(_TEXT.filter(bool)),
-        engine_args={"max-model-len": tokens + 100, "dtype": "bfloat16"},
-        environment=draw(st.sampled_from([{}, {"VLLM_BATCH_INVARIANT": "1"}, {"VLLM_CPU_OMP_THREADS_BIND": "0-1"}])),
-        candidates=candidates,
-        matrix={key: tuple(values) for key, values in matrix.items()},
-        baseline=draw(st.sampled_from(names)),
-        workload=Workload(
-            users=draw(st.integers(1, 10**9)),
-            requests_per_user_per_day=draw(_POSITIVE),
-            peak_factor=draw(st.floats(1, 100)),
-            input_tokens=tokens,
-            shared_prefix_tokens=draw(st.integers(0, tokens - 4)),
-            output_tokens=draw(st.integers(1, 100)),
-            arrivals=draw(st.sampled_from(["poisson", "constant"])),
-        ),
-        load=LoadPlan(
-            rates_per_s=tuple(sorted(draw(st.lists(st.floats(0.5, 50), min_size=3, max_size=5, unique=True)))),
-            blocks=draw(st.integers(2, 9)),
-            seed=draw(st.integers(0, 2**31 - 1)),
-        ),
-        suites=draw(st.sampled_from([(), (SuiteChoice(name="kitedash_repo", margin=0.03),)])),
-        targets=Targets(
-            ttft_p90_ms=draw(_POSITIVE), cost_per_1000_requests_usd=draw(_POSITIVE), pass_rate=draw(st.floats(0.01, 1))
-        ),
-        guardrails=Guardrails(tpot_p90_ms=draw(_POSITIVE)),
-        repeats=draw(st.integers(1, 3)),
-    )
-
-
 @settings(max_examples=80, deadline=None)
-@given(_experiments())
+@given(experiments())
 def test_written_and_read_back_is_equal(spec: ExperimentSpec) -> None:
     assert expand(spec)
     again = parse_experiment(to_yaml(spec))
