@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,13 +27,13 @@ from kitedash.services.actor import Actor
 from kitedash.services.evidence_hashes import run_hash
 from kitedash.services.records import BrokenRecordError
 from kitedash.settings import settings
+from tests.db.at_once import at_once
 from tests.db.decided import ENGINEER, PRICES, a_draft, accepted, decided, store_experiment
 from tests.db.rows import NOON, going_on
 from tests.unit.services.decisions import WRITTEN
 from tests.unit.services.evidence import LEVELS, SPEC
 
 pytestmark = pytest.mark.database
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -353,30 +350,8 @@ print(decide.accept(Actor("P", "engineer"), draft.id, revision=draft.revision, r
 
 @pytest.mark.usefixtures("filled")
 def test_accepting_in_several_processes_at_once_leaves_no_gap_and_one_chain() -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ACCEPTS, a_draft(content={**WRITTEN, "title": f"Decision {i}"}).id],
-            cwd=ROOT,
-            env=os.environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(4)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        numbers = [int(process.communicate(timeout=120)[0]) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    drafts = [a_draft(content={**WRITTEN, "title": f"Decision {i}"}).id for i in range(4)]
+    numbers = [int(answer) for answer in at_once(ACCEPTS, [(draft_id,) for draft_id in drafts])]
     assert sorted(numbers) == [1, 2, 3, 4]
     by_number = {found.number: records.record(found.number) for found in records.records()}
     assert by_number[1].previous_sha256 == ""

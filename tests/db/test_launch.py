@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -25,10 +21,10 @@ from kitedash.services.cancel import cancel_experiment, cancel_run
 from kitedash.services.launch import launch
 from kitedash.services.runs import find_experiment, find_run, run_view, runs_view
 from kitedash.settings import settings
+from tests.db.at_once import at_once
 from tests.db.rows import a_spec
 
 pytestmark = [pytest.mark.database, pytest.mark.usefixtures("on_url")]
-ROOT = Path(__file__).resolve().parents[2]
 BF16 = {"name": "bf16", "engine_args": {"dtype": "bfloat16"}}
 THREE = (BF16, {"name": "float32"}, {"name": "fp8", "engine_args": {"quantization": "fp8"}})
 
@@ -151,36 +147,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 print(launch(a_spec(), LOCAL, launch_key="form-1", device_kind="cpu"))
 """
-    environment = {
-        **os.environ,
-        "KITEDASH_DATABASE_URL": settings().url,
-        "KITEDASH_DATA_DIR": str(settings().data_dir),
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    try:
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in started:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        answers = [process.communicate(timeout=60)[0].strip() for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait(10)
-    assert [process.returncode for process in started] == [0, 0]
+    answers = at_once(code, [()] * 2)
     assert answers[0] == answers[1]
     assert stored(sa.select(Experiment.id)) == [answers[0]]
     assert len(stored(sa.select(Run.id))) == 2
