@@ -35,6 +35,7 @@ HEARTBEAT_S = 2.0
 BEATS_PER_ROUND = 15  # the janitor's
 FAREWELL_S = 0.3
 REFUSED = 3  # exit status of a worker that can't serve its slot: to start it again is no use
+ENDS = frozenset({signal.SIGTERM, signal.SIGINT})
 LOGGER = logging.getLogger(__name__)
 
 
@@ -61,15 +62,32 @@ def serve(slot: Slot, *, program: EngineProgram = VLLM) -> None:
         program=program,
     )
     workflow.configure(worker)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ends = _catch_ends()
     _launch(slot, worker)
     threading.Thread(target=_keep_beating, args=(slot, worker), name="heartbeat", daemon=True).start()
     print(f"worker {slot.name} serves queue {slot.queue} on {device.name}", flush=True)
-    ended.wait()
+    _wait_for_end(ends)
     _leave(slot, worker)
     slot_lock.release()  # named here so that it lives as long as the process
+
+
+def _catch_ends() -> int:
+    """From now on SIGTERM and SIGINT are only written down, in the pipe whose read end is returned.
+
+    The kernel may give the signal to any thread. Where it isn't the main one, a main thread that waits for a lock or
+    an event sleeps on and Python never runs a handler; a pipe that whichever thread fills wakes it.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)  # as Python asks of it
+    for number in ENDS:
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    return read_end
+
+
+def _wait_for_end(read_end: int) -> None:
+    while not ENDS.intersection(os.read(read_end, 512)):  # a byte a signal: its number
+        pass
 
 
 def _launch(slot: Slot, worker: WorkerContext) -> None:

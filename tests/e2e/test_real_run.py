@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from db import engine, results, runs
-from kitedash.domain.results import LevelStatus
+from kitedash.domain.results import BlockResult
 from kitedash.measuring.device import gpu_count
 from kitedash.measuring.model_store import DEFAULT_MODEL
 from kitedash.measuring.request_table import decode
@@ -33,10 +33,13 @@ pytestmark = pytest.mark.real
 
 RUN_TIMEOUT_S = 900.0
 HIGHEST_RATE_PER_S = 60 if gpu_count() else 6  # beyond what two at a time can do
+# float32, since bfloat16 is emulated on a processor without such instructions, many times slower.
+LAST_STAGE = "quality:hellaswag_100"
+ASKED_FOR_S = 3.0  # into that stage, so that the engine is busy when the cancel comes
 EXPERIMENT = f"""
 name: real run
 model: {DEFAULT_MODEL}
-engine_args: {{dtype: bfloat16, max-model-len: 1024, max-num-seqs: 32, block-size: 32}}
+engine_args: {{dtype: float32, max-model-len: 1024, max-num-seqs: 32, block-size: 32}}
 candidates:
   - name: batch 32
   - name: batch 2
@@ -49,6 +52,7 @@ load: {{rates_per_s: [1, 2, {HIGHEST_RATE_PER_S}], blocks: 2, block_duration_s: 
 suites: [{{name: kitedash_repo}}, {{name: hellaswag_100}}]
 targets: {{ttft_p90_ms: 2000, cost_per_1000_requests_usd: 10, pass_rate: 0.3}}
 guardrails: {{tpot_p90_ms: 500}}
+noise_floor: false
 """
 
 
@@ -61,7 +65,6 @@ class Story:
     left_after_kill: list[list[str]] = field(default_factory=list)
     blocks_before_kill: int = 0
     cancel_s: float = 0.0
-    cancelled_run: str = ""
 
     def session(self) -> Any:
         return engine.sessions(f"sqlite:///{self.data_dir / 'kitedash.db'}")()
@@ -118,6 +121,10 @@ class Story:
             time.sleep(0.2)
         return time.monotonic() - began
 
+    def is_in_stage(self, run_id: str, name: str) -> bool:
+        with self.session() as session:
+            return any(stage.name == name for stage in runs.stages(session, [run_id]).get(run_id, ()))
+
     def status(self, run_id: str) -> str:
         with self.session() as session:
             return str(runs.get(session, run_id).status)
@@ -150,19 +157,18 @@ def story(tmp_path_factory: pytest.TempPathFactory, default_model_dir: Path) -> 
         told.left_after_kill = [process.cmdline() for process in owned if process.is_running()]
 
         worker = told.worker()
-        told.wait(
-            lambda: all(told.status(run) not in ("queued", "running") for run in told.run_ids.values()), "the end"
-        )
-
-        told.cancelled_run = told.launch()["batch 32"]
-        told.wait(lambda: told.blocks(told.cancelled_run) >= 1, "a block of the run to cancel")
+        second = told.run_ids["batch 2"]
+        told.wait(lambda: told.is_in_stage(second, LAST_STAGE), "the last suite of the second candidate")
+        time.sleep(ASKED_FOR_S)
         owned = told.engines()
         assert owned
         began = time.monotonic()
-        told.cli("cancel", told.cancelled_run)
+        told.cli("cancel", second)
         psutil.wait_procs(owned, timeout=30)
         told.cancel_s = time.monotonic() - began
-        told.wait(lambda: told.status(told.cancelled_run) == "cancelled", "the cancelled state", 10)
+        told.wait(
+            lambda: all(told.status(run) not in ("queued", "running") for run in told.run_ids.values()), "the end"
+        )
         yield told
     finally:
         worker.kill()
@@ -196,7 +202,7 @@ def test_a_candidate_that_cannot_start_fails_with_the_engines_reason(story: Stor
     assert "100000" in run.error
     assert "\n" not in run.error
     assert "Traceback" in (story.data_dir / run.log_path).read_text()
-    assert story.status(story.run_ids["batch 2"]) == "finished"
+    assert story.status(story.run_ids["batch 32"]) == "finished"
 
 
 def test_the_engines_facts_are_stored(story: Story) -> None:
@@ -206,8 +212,8 @@ def test_the_engines_facts_are_stored(story: Story) -> None:
     assert facts.vllm_version.startswith("0.32.0")
     assert facts.kv_cache_tokens is not None
     assert facts.kv_cache_gib is not None
-    # 2 (K and V) x 30 layers x 3 heads x 64 x 2 bytes = 23,040 bytes a token in bfloat16
-    assert facts.kv_cache_gib * 2**30 / facts.kv_cache_tokens == pytest.approx(23_040, rel=0.02)
+    # 2 (K and V) x 30 layers x 3 heads x 64 x 4 bytes = 46,080 bytes a token in float32
+    assert facts.kv_cache_gib * 2**30 / facts.kv_cache_tokens == pytest.approx(46_080, rel=0.02)
     assert len(facts.model_sha256) == 64
     assert facts.start_up_s > 1
     assert "VLLM_API_KEY" not in json.dumps(facts.environment)
@@ -247,40 +253,44 @@ def test_the_engine_agrees_with_the_sums_of_its_own_counters(story: Story) -> No
 
 
 def test_a_binding_batch_limit_is_reached_and_costs_latency(story: Story) -> None:
-    def at_highest_rate(candidate: str) -> Any:
+    """Seen in the requests and the engine's gauges themselves: they hold also where a block is called overloaded, or
+    invalid because this machine was busy, and a level then has no latency to compare."""
+
+    def at_highest_rate(candidate: str) -> list[BlockResult]:
         with story.session() as session:
-            return max(results.levels(session, story.run_ids[candidate]), key=lambda level: level.rate_per_s)
+            blocks = results.blocks(session, story.run_ids[candidate])
+        return [block for block in blocks if block.rate_per_s == HIGHEST_RATE_PER_S]
 
     free, bound = at_highest_rate("batch 32"), at_highest_rate("batch 2")
-    assert bound.running_max == 2
-    assert free.running_max > 2
-    queue_ms = story.requests(story.run_ids["batch 2"]).query(f"rate_per_s == {HIGHEST_RATE_PER_S}")["queue_time_ms"]
-    assert queue_ms.median() > 100
-    assert bound.status is LevelStatus.OVERLOADED or bound.ttft_p90_ms.value > free.ttft_p90_ms.value
-    bound_e2e_s, free_e2e_s = (
-        story.requests(story.run_ids[candidate])
-        .query(f"rate_per_s == {HIGHEST_RATE_PER_S}")
-        .eval("ended_s - due_s")
-        .median()
-        for candidate in ("batch 2", "batch 32")
-    )
-    assert bound_e2e_s > 1.5 * free_e2e_s
+    what = "\n".join(f"{block.status} {block.reason} {block.server_counters}" for block in (*free, *bound))
+    assert max(block.server_counters["running_max"] for block in bound) == 2, what
+    assert max(block.server_counters["running_max"] for block in free) > 2, what
+
+    def median(candidate: str, milliseconds: str) -> float:
+        requests = story.requests(story.run_ids[candidate]).query(f"rate_per_s == {HIGHEST_RATE_PER_S}")
+        return float(requests.eval(milliseconds).median())
+
+    assert median("batch 2", "queue_time_ms") > 100, what
+    assert median("batch 2", "queue_time_ms") > 2 * median("batch 32", "queue_time_ms"), what
+    for milliseconds in ("(first_token_s - due_s) * 1000", "(ended_s - due_s) * 1000"):
+        assert median("batch 2", milliseconds) > 1.5 * median("batch 32", milliseconds), what
 
 
 def test_every_answer_is_stored(story: Story) -> None:
+    with story.session() as session:
+        public = results.answers(session, story.run_ids["batch 32"], "hellaswag_100")
+    assert len(public) == 100
+    assert 0.25 < np.mean([answer.passed for answer in public]) < 0.55
     for candidate in ("batch 32", "batch 2"):
         with story.session() as session:
             repository = results.answers(session, story.run_ids[candidate], "kitedash_repo")
-            public = results.answers(session, story.run_ids[candidate], "hellaswag_100")
         assert len(repository) >= 40
         assert len({answer.kind for answer in repository}) >= 3
-        assert len(public) == 100
         assert all(answer.finish_reason for answer in [*repository, *public])
         share = np.mean([answer.passed for answer in repository])
         assert 0.1 < share < 1.0  # a signal: neither at the floor nor at the ceiling
-        assert 0.25 < np.mean([answer.passed for answer in public]) < 0.55
 
 
 def test_a_cancel_ends_the_whole_engine_within_five_seconds(story: Story) -> None:
     assert story.cancel_s < 5 + 2  # the command itself starts a Python process and takes its share
-    assert story.status(story.cancelled_run) == "cancelled"
+    assert story.status(story.run_ids["batch 2"]) == "cancelled"

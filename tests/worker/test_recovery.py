@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from datetime import datetime
+from pathlib import Path
 
 import psutil
 import pytest
@@ -144,6 +146,18 @@ def test_an_ordered_end_leaves_the_run_to_be_taken_up_and_counts_as_no_loss(home
     home.start_worker()
     assert home.wait_for_status(run_id, "finished", "failed") == "finished"
     assert not (home.data_dir / "locks" / f"stops-{run_id}").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_order_to_end_that_the_kernel_gives_to_another_thread_ends_the_worker_too(
+    home: Home, number: signal.Signals
+) -> None:
+    worker = home.start_worker()
+    home.wait_until(lambda: "serves queue" in (home.data_dir / "worker.out").read_text(), "a worker that waits")
+    threads = [int(task.name) for task in Path(f"/proc/{worker.pid}/task").iterdir()]
+    other = next(thread for thread in threads if thread != worker.pid)
+    os.kill(other, number)  # Linux: a signal for the whole process, which this thread is asked first to take
+    assert worker.wait(5) == 0
 
 
 def test_a_run_that_costs_too_many_workers_is_given_up(home: Home) -> None:
