@@ -1,10 +1,10 @@
 """`python -m bench.load.replay TRAFFIC --url URL --model NAME`: one block's traffic through KiteDash's client and
 through `vllm bench serve`, in turn, on the same server; the difference in TTFT per request. The key is in VLLM_API_KEY.
 
-The witness is `vllm.benchmarks.serve.benchmark` with `self_timed=True`: it then takes each request's own time stamp, so
-prompts and due times are the same to the byte. It knows no due time afterwards, so both are compared from when they
-sent. In chat mode it takes the role-only chunk for the first token; vLLM sends that one right before the first token,
-so the difference is well below a millisecond on an idle machine. Every pass starts from a flushed and primed cache.
+The witness (bench/load/witness_vllm.py) gets the same prompts and due times, to the byte. It knows no due time
+afterwards, so both are compared from when they sent. In chat mode it takes the role-only chunk for the first token;
+vLLM sends that one right before the first token, so the difference is well below a millisecond on an idle machine.
+Every pass starts from a flushed and primed cache.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import aiohttp
 
+from bench.load.witness_vllm import vllm_bench
 from kitedash.measuring import load_client
 from kitedash.measuring.traffic import PRIME_QUESTION, Traffic, messages_of, read
 
@@ -50,45 +51,7 @@ async def ours(url: str, model: str, path: Path, timeout_s: float) -> list[float
 
 async def witness(url: str, model: str, traffic: Traffic) -> list[float | None]:
     """The same by `vllm bench serve`; it keeps failed requests with TTFT 0, so they are told by their error."""
-    from vllm.benchmarks.datasets import SampleRequest
-    from vllm.benchmarks.serve import TaskType, benchmark
-
-    requests = [
-        SampleRequest(
-            prompt=request.question,
-            prompt_len=request.tokens_in,
-            expected_output_len=request.tokens_out,
-            chat_messages=traffic.messages(request),
-            timestamp=request.due_s,
-        )
-        for request in traffic.requests
-    ]
-    result: dict[str, Any] = await benchmark(
-        task_type=TaskType.GENERATION,
-        endpoint_type="openai-chat",
-        api_url=f"{url}/v1/chat/completions",
-        base_url=url,
-        model_id=model,
-        model_name=model,
-        tokenizer=None,
-        input_requests=requests,
-        logprobs=None,
-        request_rate=float("inf"),
-        burstiness=1.0,
-        disable_tqdm=True,
-        num_warmups=0,
-        profile=False,
-        selected_percentile_metrics=["ttft"],
-        selected_percentiles=[50, 90, 99],
-        ignore_eos=True,
-        goodput_config_dict={},
-        max_concurrency=None,
-        lora_modules=None,
-        extra_headers=None,
-        extra_body={"temperature": 0, "min_tokens": traffic.requests[0].tokens_out},
-        ready_check_timeout_sec=0,
-        self_timed=True,
-    )
+    result = await vllm_bench(url, model, traffic)
     return [None if error else ttft * 1e3 for ttft, error in zip(result["ttfts"], result["errors"], strict=True)]
 
 

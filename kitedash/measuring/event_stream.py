@@ -40,6 +40,7 @@ class Answer:
     first_token: float | None = None
     last_token: float | None = None
     chunks: int = 0  # chunks that carried output
+    chunk_moments: list[float] = field(default_factory=list)  # of all but the first
     finish_reason: str = ""
     done: bool = False  # the stream said [DONE]
     tokens_in: int | None = None
@@ -65,6 +66,8 @@ class Answer:
                 self.last_token = moment
                 if self.first_token is None:
                     self.first_token = moment
+                else:
+                    self.chunk_moments.append(moment)
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
         if usage := event.get("usage"):
             self.tokens_in = usage.get("prompt_tokens")

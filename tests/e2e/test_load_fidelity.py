@@ -61,7 +61,7 @@ async def measured(
         faults = right(block)
         if not faults:
             return block
-    pytest.fail("; ".join(faults))
+    pytest.fail("; ".join([*faults, block.reason]))
 
 
 @pytest.mark.parametrize("rate_per_s", [10.0, 50.0])

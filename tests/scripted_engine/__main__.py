@@ -41,7 +41,7 @@ def _announce(script: Script, given: Mapping[str, str]) -> None:
     _log("APIServer", f"non-default args: {dict(given)}")
     _log("EngineCore", f"Initializing a V1 LLM engine (v0.32.0) with config: model='{script.model}'")
     _log("Worker", "Loading weights took 0.01 seconds")
-    tokens = 93_184
+    tokens = script.kv_tokens_named
     concurrency = tokens / script.max_model_len
     _log(
         "EngineCore",

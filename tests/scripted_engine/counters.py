@@ -34,11 +34,15 @@ class Counters:
 
     def enter(self, key: int, times: Times, tokens_in: int, cached: int, caching: bool) -> None:
         self.open[key] = times
+        self.totals["num_preemptions"] += times.preempted
         self.totals["prompt_tokens"] += tokens_in
         self.totals["prompt_tokens_cached"] += cached
         if caching:
             self.totals["prefix_cache_queries"] += tokens_in
             self.totals["prefix_cache_hits"] += cached
+
+    def tokens_in_system(self, block_size: int) -> int:
+        return sum(times.blocks for times in self.open.values()) * block_size
 
     def leave(self, key: int, *, finished: bool, tokens_out: int) -> None:
         times = self.open.pop(key)
@@ -61,16 +65,21 @@ class Counters:
         label = f'{{engine="0",model_name="{script.served_name}"}}'
         running = sum(times.scheduled <= now for times in self.open.values())
         waiting = len(self.open) - running
+        blocks = script.kv_cache_tokens // script.block_size - 1
+        held = sum(times.blocks for times in self.open.values() if times.scheduled <= now)
+        kv_share = held / blocks if script.kv_cache_tokens else running / script.max_num_seqs
+        size = f'kv_cache_memory_bytes="{script.kv_cache_memory_bytes or None}"'
         lines = [
             "# TYPE vllm:num_requests_running gauge",
             f"vllm:num_requests_running{label} {running}",
             "# TYPE vllm:num_requests_waiting gauge",
             f"vllm:num_requests_waiting{label} {waiting}",
             "# TYPE vllm:kv_cache_usage_perc gauge",
-            f"vllm:kv_cache_usage_perc{label} {min(1.0, running / script.max_num_seqs)}",
+            f"vllm:kv_cache_usage_perc{label} {min(1.0, kv_share)}",
             "# TYPE vllm:cache_config_info gauge",
             f'vllm:cache_config_info{{block_size="{script.block_size}",'
-            f'enable_prefix_caching="{script.enable_prefix_caching}",engine="0",kv_cache_size_tokens="93184"}} 1.0',
+            f'enable_prefix_caching="{script.enable_prefix_caching}",engine="0",{size},'
+            f'kv_cache_size_tokens="{script.kv_tokens_named}"}} 1.0',
             "# TYPE vllm:request_success counter",
             f'vllm:request_success_total{{engine="0",finished_reason="length",model_name="{script.served_name}"}}'
             f" {self.finished}",

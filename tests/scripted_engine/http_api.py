@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 
+from kitedash.measuring.alarm import Alarm
 from tests.scripted_engine.answers import Reply, log_probability, prompt_log_probabilities, reply_to
 from tests.scripted_engine.counters import Counters
 from tests.scripted_engine.script import Script, load_answers
@@ -28,7 +30,21 @@ class Engine:
         self.slots, self.cache, self.counters = Slots(script), PrefixCache(script), Counters()
         self.tokens, self.answers = Tokens(script), load_answers(script)
         self._keys = itertools.count(1)
+        self._alarm: Alarm | None = None
         self.generations = 0
+
+    async def punctual(self, app: web.Application) -> AsyncIterator[None]:
+        """Keeps, while the engine runs, what lets it be exact; asyncio's timers go by milliseconds."""
+        self._alarm = Alarm(asyncio.get_running_loop())
+        yield
+        self._alarm.stop()
+
+    async def _exactly(self, moment: float) -> None:
+        assert self._alarm is not None
+        if moment > time.monotonic():
+            rang = asyncio.Event()
+            self._alarm.at(moment, rang.set)
+            await rang.wait()
 
     # -- plain routes -------------------------------------------------------------------------------------------
 
@@ -50,7 +66,8 @@ class Engine:
         return web.json_response({"success": True})
 
     async def server_info(self, request: web.Request) -> web.Response:
-        return web.json_response({"vllm_config": {"arguments": dict(self.given)}})
+        limits = {"max_num_seqs": self.script.max_num_seqs, "max_num_batched_tokens": 2_048}
+        return web.json_response({"vllm_config": {"arguments": dict(self.given), "scheduler_config": limits}})
 
     # -- generation ---------------------------------------------------------------------------------------------
 
@@ -106,9 +123,11 @@ class Engine:
             await _until(began + script.front_end_ms / 1e3)
         arrived = began + script.front_end_ms / 1e3
         cached = self.cache.look_up(tokens)
-        times = self.slots.take(arrived, len(reply.pieces), len(tokens) - cached)
+        times = self.slots.take(arrived, len(tokens), len(reply.pieces), len(tokens) - cached)
         key = next(self._keys)
         self.counters.enter(key, times, len(tokens), cached, script.enable_prefix_caching)
+        if script.die_at_tokens and self.counters.tokens_in_system(script.block_size) >= script.die_at_tokens:
+            _run_out_of_memory()
         finished = False
         try:
             usage = _usage(len(tokens), cached, len(reply.pieces))
@@ -142,25 +161,39 @@ class Engine:
             "created": int(time.time()),
             "model": self.script.served_name,
         }
-
-        async def send(**more: Any) -> None:
-            await response.write(b"data: " + json.dumps({**head, **more}, separators=(",", ":")).encode() + b"\n\n")
-
-        await _until(times.first_token - self.script.role_chunk_early_ms / 1e3)
-        await response.prepare(request)
-        if chat:
-            await send(choices=[{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+        start = b"data: " + _compact(head)[:-1] + b","  # an event is this and what differs, without its own brace
+        role = start + _ROLE_CHUNK if chat else b""
+        if self.script.role_chunk_early_ms:
+            await _until(times.first_token - self.script.role_chunk_early_ms / 1e3)
+            await response.prepare(request)
+            if role:
+                await response.write(role)
+            role = b""
+        ready = role  # goes out with the next token: fewer writes leave the engine more punctual
+        last = len(reply.pieces) - 1
         for index, piece in enumerate(reply.pieces):
             if stall and index == self.script.stall_after_tokens:
+                await _until(times.first_token)
+                await response.prepare(request)
+                if ready:
+                    await response.write(ready)
                 await asyncio.sleep(3_600)
-            await _until(times.token(index))
-            reason = reply.finish_reason if index == len(reply.pieces) - 1 else None
-            await send(choices=[_chunk(piece, reason, chat=chat)])
+            # TTFT and TPOT are made of the first and the last token; the others need not be exact.
+            await (self._exactly if index in (0, last) else _until)(times.token(index))
+            if not response.prepared:
+                await response.prepare(request)
+            ready += start + _token_chunk(piece, reply.finish_reason if index == last else None, chat)
+            if index < last:
+                await response.write(ready)
+                ready = b""
         if not reply.pieces:
-            await send(choices=[_chunk("", reply.finish_reason, chat=chat)])
+            await _until(times.first_token)
+            await response.prepare(request)
+            ready += start + _token_chunk("", reply.finish_reason, chat)
         if (body.get("stream_options") or {}).get("include_usage"):
-            await send(choices=[], usage=usage, metrics=_metrics(times, len(reply.pieces)))
-        await response.write(b"data: [DONE]\n\n")
+            rest = {"choices": [], "usage": usage, "metrics": _metrics(times, len(reply.pieces))}
+            ready += start + _compact(rest)[1:] + b"\n\n"
+        await response.write(ready + b"data: [DONE]\n\n")
         await response.write_eof()
         return response
 
@@ -190,6 +223,19 @@ def _chunk(text: str, reason: str | None, *, chat: bool) -> Body:
     return {"index": 0, "finish_reason": reason, "logprobs": None, **content}
 
 
+def _compact(content: Body) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+_ROLE_CHUNK = b'"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
+
+
+@functools.lru_cache(maxsize=1_000)
+def _token_chunk(piece: str, reason: str | None, chat: bool) -> bytes:
+    """What a token's event says behind its head; the same few words come again and again."""
+    return _compact({"choices": [_chunk(piece, reason, chat=chat)]})[1:] + b"\n\n"
+
+
 def _usage(tokens_in: int, cached: int, tokens_out: int) -> Body:
     return {
         "prompt_tokens": tokens_in,
@@ -214,6 +260,13 @@ def _error(status: int, sentence: str) -> web.Response:
     return web.json_response({"error": {"message": sentence, "type": kind, "code": status}}, status=status)
 
 
+def _run_out_of_memory() -> None:
+    """As vLLM ends when an allocation fails: the reason in its log, and no answer to anybody."""
+    sentence = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB."
+    print(f"(EngineCore pid=2) ERROR 01-01 00:00:00 [core.py:1] {sentence}", flush=True)
+    os._exit(1)
+
+
 async def _until(moment: float) -> None:
     left = moment - time.monotonic()
     if left > 0:
@@ -236,6 +289,7 @@ def application(script: Script, given: Mapping[str, str] | None = None) -> web.A
     engine = Engine(script, given or {})
     app = web.Application(middlewares=[_needs_key], client_max_size=64 * 2**20)
     app[KEY] = script.api_key
+    app.cleanup_ctx.append(engine.punctual)
     app.router.add_get("/health", engine.health)
     app.router.add_get("/version", engine.version)
     app.router.add_get("/metrics", engine.metrics)

@@ -26,6 +26,8 @@ class Script:
     max_model_len: int = 2048
     block_size: int = 16
     enable_prefix_caching: bool = True
+    kv_cache_tokens: int = 0  # of running requests at once, in whole blocks; 0: no limit, and 93,184 are named
+    kv_cache_memory_bytes: int = 0  # what it names as the size of the KV cache; 0: it names none
 
     start_delay_s: float = 0.0
     first_token_ms: float = 20.0  # from being scheduled to the first token
@@ -44,10 +46,15 @@ class Script:
     stall_every: int = 0  # every n-th one stops for good after `stall_after_tokens`
     stall_after_tokens: int = 1
     die_after: int = 0  # the process kills itself at the n-th generation request
+    die_at_tokens: int = 0  # it runs out of memory when the requests in it have so many tokens
     refuse_to_start: str = ""  # prints a traceback ending in this sentence and exits 1
     refuse_if: dict[str, Any] = field(default_factory=dict)  # {"max-num-seqs": 7}: refuses when an argument is that
     child_processes: int = 0  # sleeping children, as vLLM's engine core and workers are
     ignore_terminate: bool = False  # does not end on SIGTERM
+
+    @property
+    def kv_tokens_named(self) -> int:
+        return self.kv_cache_tokens or 93_184
 
     @property
     def served_name(self) -> str:

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.scripted_engine.kv_cache import KvCache
 from tests.scripted_engine.script import Script
 
 
@@ -22,6 +23,8 @@ class Times:
     first_token: float
     last_token: float
     token_s: float
+    blocks: int = 0  # of the KV cache, held from `scheduled` on
+    preempted: bool = False
 
     def token(self, index: int) -> float:
         return self.first_token + index * self.token_s
@@ -40,19 +43,22 @@ class Times:
 
 
 class Slots:
-    """First come, first served over `max_num_seqs` slots."""
+    """First come, first served over `max_num_seqs` slots and the KV cache."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self._free_at = [0.0] * script.max_num_seqs
+        self.kv_cache = KvCache(script)
 
-    def take(self, arrived: float, tokens_out: int, tokens_computed: int) -> Times:
-        start = max(arrived, heapq.heappop(self._free_at))
-        first = start + (self._script.first_token_ms + self._script.computed_token_ms * tokens_computed) / 1e3
+    def take(self, arrived: float, tokens_in: int, tokens_out: int, tokens_computed: int) -> Times:
+        place = self.kv_cache.place(max(arrived, heapq.heappop(self._free_at)), tokens_in, tokens_out)
+        first = place.complete + (self._script.first_token_ms + self._script.computed_token_ms * tokens_computed) / 1e3
         token_s = self._script.token_ms / 1e3
         last = first + max(0, tokens_out - 1) * token_s
         heapq.heappush(self._free_at, last)
-        return Times(arrived, start, first, last, token_s)
+        self.kv_cache.hold(last, tokens_in + tokens_out)
+        blocks = self.kv_cache.blocks(tokens_in + tokens_out)
+        return Times(arrived, place.admitted, first, last, token_s, blocks, place.preempted)
 
 
 class PrefixCache:
