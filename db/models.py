@@ -67,6 +67,7 @@ class Run(Base):
     revision: Mapped[int] = mapped_column(Integer, default=0)  # grows with every write but progress: a cache key
     server_facts: Mapped[dict[str, Any] | None]
     retry_of: Mapped[str | None] = mapped_column(String(36), unique=True, index=True)  # the run that this one replaces
+    purpose: Mapped[str] = mapped_column(String(12), default="candidate", server_default="candidate")  # run_plan.py
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs", lazy="raise")
     stages: Mapped[list[Stage]] = relationship(lazy="raise", order_by="Stage.position")
@@ -75,7 +76,7 @@ class Run(Base):
 
 
 class Stage(Base):
-    """prepare, load, quality:<suite>. `done`/`total` count its units for the progress bar."""
+    """prepare, load, quality:<suite>, memory. `done`/`total` count its units for the progress bar."""
 
     __tablename__ = "stages"
 
@@ -109,6 +110,7 @@ class LoadBlock(Base):
     schedule_sha256: Mapped[str] = mapped_column(String(64))
     requests_blob: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     server_counters: Mapped[dict[str, Any]]
+    timeline_blob: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)
     stored_at: Mapped[datetime]
 
 
@@ -153,6 +155,20 @@ class LoadLevel(Base):
     running_max: Mapped[float | None]
     parts_ms: Mapped[dict[str, Any]]
     estimate_details: Mapped[dict[str, Any]]  # sample size and note of each estimate, by the name of its column
+
+
+class MemoryStep(Base):
+    """One step of the memory stage: so many requests of so many prompt tokens at once, and what happened."""
+
+    __tablename__ = "memory_steps"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    prompt_tokens: Mapped[int] = mapped_column(Integer, primary_key=True)
+    concurrency: Mapped[int] = mapped_column(Integer, primary_key=True)
+    outcome: Mapped[str] = mapped_column(String(20))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    facts: Mapped[dict[str, Any]]  # what was seen, by the names of kitedash/domain/memory.py
+    stored_at: Mapped[datetime]
 
 
 class Suite(Base):

@@ -41,6 +41,7 @@ def store_block(session: Session, run_id: str, result: BlockResult, now: datetim
         "schedule_sha256": result.schedule_sha256,
         "requests_blob": result.requests_blob,
         "server_counters": encoding.plain(result.server_counters),
+        "timeline_blob": result.timeline_blob or None,
         "stored_at": now or datetime.now(UTC),
     }
     upsert(session, LoadBlock, [row])
@@ -67,6 +68,18 @@ def block_heads(session: Session, run_id: str) -> list[BlockResult]:
     return [_block_of(row, b"") for row in session.scalars(query, execution_options={"populate_existing": True})]
 
 
+def timeline(session: Session, run_id: str, rate_per_s: float, block: int) -> bytes:
+    """The server second by second during one block, as `measuring/timeline.py` reads it; empty where none is stored."""
+    query = sa.select(LoadBlock.timeline_blob).where(LoadBlock.run_id == run_id)
+    return session.scalar(query.where(LoadBlock.rate_per_s == rate_per_s, LoadBlock.block == block)) or b""
+
+
+def timelines(session: Session, run_id: str) -> int:
+    """How many blocks have a timeline; opens no blob."""
+    query = sa.select(sa.func.count()).select_from(LoadBlock).where(LoadBlock.run_id == run_id)
+    return session.scalar(query.where(LoadBlock.timeline_blob.is_not(None))) or 0
+
+
 def each_block(session: Session, run_id: str) -> Iterator[BlockResult]:
     """The blocks as `blocks` gives them, read one after the other: for exports larger than memory should hold."""
     for rate_per_s, block in sorted(stored_blocks(session, run_id)):
@@ -83,6 +96,12 @@ def valid_blocks(session: Session, run_id: str) -> list[tuple[float, int, dateti
     valid = query.where(LoadBlock.run_id == run_id, LoadBlock.status != LevelStatus.INVALID)
     found = session.execute(valid.order_by(LoadBlock.rate_per_s, LoadBlock.block))
     return [(rate_per_s, block, stored_at) for rate_per_s, block, stored_at in found]
+
+
+def stored_at(session: Session, run_id: str, rate_per_s: float, block: int) -> datetime | None:
+    """When a block was stored; None where it is not. A cache key of what is worked out from it alone."""
+    query = sa.select(LoadBlock.stored_at).where(LoadBlock.run_id == run_id)
+    return session.scalar(query.where(LoadBlock.rate_per_s == rate_per_s, LoadBlock.block == block))
 
 
 def blocks_version(session: Session, run_id: str) -> str:

@@ -29,6 +29,7 @@ from db.stages import stages as stages
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate
 from kitedash.domain.results import RunStatus, ServerFacts, StageStatus
+from kitedash.domain.run_plan import MEASURED
 
 HANDED_OUT = (Run.created_at, Run.experiment_id, Run.position)  # the order of a queue
 
@@ -45,6 +46,7 @@ def add(
     queue: str,
     now: datetime,
     retry_of: str | None = None,
+    purpose: str = MEASURED,
 ) -> Run:
     run = Run(
         id=run_id,
@@ -58,6 +60,7 @@ def add(
         status=RunStatus.QUEUED,
         created_at=now,
         retry_of=retry_of,
+        purpose=purpose,
     )
     session.add(run)
     session.flush()

@@ -13,12 +13,12 @@ from kitedash.domain.errors import InvalidInput
 def export(
     run: Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")],
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
-    what: Annotated[str, typer.Option(help="requests, levels or answers.")] = "requests",
+    what: Annotated[str, typer.Option(help="requests, timeline, levels or answers.")] = "requests",
     file_format: Annotated[
         str, typer.Option("--format", help="parquet or csv; by default what the file's name ends with.")
     ] = "",
 ) -> None:
-    """Write a run's raw data to a file: every request, every load level or every answer."""
+    """Write a run's raw data to a file: every request, the server by the second, every load level or every answer."""
     from kitedash.services.raw_data import FORMATS, WHATS, write
     from kitedash.services.runs import find_run
 

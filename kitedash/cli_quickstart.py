@@ -68,11 +68,15 @@ class Progress:
             if state == before and (run.status in FINAL or now - said_at < LINE_EVERY_S):
                 continue
             self._said[run.id] = (state, now)
-            self.say(f"{number}/{len(view.current_runs)} {run.candidate_name}: {_what(run)}")
+            self.say(f"{number}/{len(view.current_runs)} {_name(run)}: {_what(run)}")
 
     def say(self, text: str) -> None:
         span = duration(timedelta(seconds=time.monotonic() - self.began))
         print(f"[{span:>5}] {text}", file=sys.stderr, flush=True)
+
+
+def _name(run: RunView) -> str:
+    return f"{run.candidate_name} again" if run.is_again else run.candidate_name
 
 
 def _what(run: RunView) -> str:
@@ -168,7 +172,7 @@ def quickstart(*, as_json: bool) -> int:
     print_result(experiment_id, as_json=as_json)
     for run in view.current_runs:
         if run.status != "finished":
-            print(f"{run.candidate_name} {run.status}: {one_line(run.error, 500)}", file=sys.stderr)
+            print(f"{_name(run)} {run.status}: {one_line(run.error, 500)}", file=sys.stderr)
     return 0 if any(run.status == "finished" for run in view.current_runs) else 1
 
 

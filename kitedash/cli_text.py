@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from kitedash.domain.wording import minutes, time_range
-from kitedash.services.run_views import ExperimentItem, RunsView, RunView
+from kitedash.services.run_views import AGAIN_IN_WORDS, ExperimentItem, RunsView, RunView
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 ID_LENGTH = 8  # of a UUID: enough to be typed, and any unambiguous beginning is understood
@@ -71,9 +71,8 @@ def runs_table(runs: Sequence[RunView]) -> str:
 
 
 def _run_row(run: RunView) -> tuple[str, ...]:
-    name = f"{run.candidate_name} (baseline)" if run.is_baseline else run.candidate_name
     taken = f"{run.worker}{f', attempt {run.attempts}' if run.attempts > 1 else ''}"
-    return (run.id[:ID_LENGTH], name, status_of(run), stage_of(run), time_taken(run), taken, run.error)
+    return (run.id[:ID_LENGTH], run.title, status_of(run), stage_of(run), time_taken(run), taken, run.error)
 
 
 def status_of(run: RunView) -> str:
@@ -119,13 +118,14 @@ def run_text(run: RunView, log_lines: int) -> str:
     facts = [
         ("run", run.id),
         ("experiment", f"{run.experiment_name} ({run.experiment_id})"),
-        ("candidate", f"{run.candidate_name}{' (baseline)' if run.is_baseline else ''}"),
+        ("candidate", run.title),
         ("status", status_of(run)),
         ("error", one_line(run.error, 2_000)),
         ("worker", f"{run.worker}, attempt {run.attempts}" if run.worker else f"none yet (queue {run.queue})"),
         ("launched", local_time(run.created_at)),
         ("time", time_taken(run)),
         ("left", time_left(run)),
+        ("purpose", AGAIN_IN_WORDS if run.is_again else ""),
         ("retry of", run.retry_of or ""),
         ("retried as", run.retried_by or ""),
         *(("invalid", sentence) for sentence in run.invalid_levels),

@@ -20,6 +20,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from kitedash.domain.schema_base import Strict
+
 
 def canonical(value: Any) -> str:
     """The canonical JSON of plain values, dataclasses and pydantic models.
@@ -43,6 +45,8 @@ def sha256_of(text: str) -> str:
 
 def plain(value: Any) -> Any:
     """`value` as the groups, lists, texts and whole numbers that canonical JSON is made of."""
+    if isinstance(value, Strict):
+        return plain({name: getattr(value, name) for name in type(value).model_fields if value.is_written(name)})
     if isinstance(value, BaseModel):
         return plain({name: getattr(value, name) for name in type(value).model_fields})
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

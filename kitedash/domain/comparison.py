@@ -1,32 +1,23 @@
 """Two candidates, number by number: what one is better or worse by, and whether that is established.
 
-P90 TTFT and cost are compared by their ratio, from the two stored intervals alone:
-
-- P90 TTFT: on the log scale, where both half-widths are about symmetric, the half-widths on the sides concerned add as
-  squares (the method of variance estimates recovery: Zou and Donner, Statistics in Medicine 27 (2008) 1693-1702). With
-  m, m_low, m_high mine and t, t_low, t_high theirs:
-  low = m/t * exp(-sqrt(ln(m/m_low)^2 + ln(t_high/t)^2)), high = m/t * exp(sqrt(ln(m_high/m)^2 + ln(t/t_low)^2)).
-  It takes the two as independent. Candidates are measured under the same arrivals, so they tend to be slow together,
-  and the true interval is narrower: this one errs on the safe side, the more so the more alike they are.
-- deployed cost: replicas are whole, so a cost jumps and its errors do not add as squares. The ends are those that both
-  intervals allow: low = m_low/t_high, high = m_high/t_low. It excludes no change only where the two do not overlap.
-
-An end that needs a bound which is not established is not established either. The pass rate's change is paired, item by
-item: `quality.paired_change`.
+P90 TTFT and cost are compared by their ratio (`ratio.py`), the pass rate by its paired change, item by item
+(`quality.paired_change`). A difference in latency or cost that is no larger than what two measurements of the baseline
+show is called noise (`noise.py`), and is never established.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, hypot, isfinite, log
 from typing import Final, Literal
 
 from kitedash.domain import wording
+from kitedash.domain.noise import Noise
+from kitedash.domain.ratio import cost_change, excludes_zero, latency_change
 from kitedash.domain.results import Estimate
 
 Dimension = Literal["P90 TTFT", "deployed cost", "pass rate"]
-Outcome = Literal["better", "worse", "equal", "unknown"]
+Outcome = Literal["better", "worse", "equal", "noise", "unknown"]
 
 SAME: Final = 0.0005  # a relative change below this is written as 0.0 %
 
@@ -36,8 +27,9 @@ class Difference:
     """`mine` against `theirs` in one of the three numbers.
 
     `change` is relative for P90 TTFT and cost (0.2 = 20 % more than theirs; 95 % interval) and a share of items for the
-    pass rate (-0.05 = 5 points fewer; 90 % interval). `outcome` follows the estimates; `established` says that the
-    change's interval excludes no change. `sentence` says all of it, or why it is unknown.
+    pass rate (-0.05 = 5 points fewer; 90 % interval). `outcome` follows the estimates, but is "noise" for what the
+    noise floor covers; `established` says that it is no noise and the change's interval excludes no change. `sentence`
+    says all of it, or why it is unknown.
     """
 
     dimension: Dimension
@@ -62,50 +54,22 @@ class Side:
         return self.estimate is not None and self.estimate.value is not None
 
 
-def ttft_change(mine: Estimate, theirs: Estimate) -> Estimate | None:
-    """mine / theirs - 1 with its 95 % interval by the log-scale rule above; None unless both are above 0."""
-    if not _positive(mine.value) or not _positive(theirs.value):
-        return None
-    assert mine.value is not None
-    assert theirs.value is not None
-    ratio = mine.value / theirs.value
-    down = _half_width(mine.value, mine.low, theirs.value, theirs.high)
-    up = _half_width(mine.value, mine.high, theirs.value, theirs.low)
-    return Estimate(
-        ratio - 1,
-        None if down is None else ratio * exp(-down) - 1,
-        None if up is None else ratio * exp(up) - 1,
-        min(mine.n, theirs.n),
-        _open_note(down is None, up is None),
-    )
+def ttft_difference(mine: Side, theirs: Side, noise: Noise | None = None) -> Difference:
+    """P90 TTFT, each at its own operating point: lower is better. `noise`: of P90 TTFT, where it is measured."""
+    change = _change_of(mine, theirs, latency_change)
+    return _relative("P90 TTFT", "", mine, theirs, change, _covered(noise, change))
 
 
-def cost_change(mine: Estimate, theirs: Estimate) -> Estimate | None:
-    """mine / theirs - 1 with the ends that both intervals allow; None unless both are above 0."""
-    if not _positive(mine.value) or not _positive(theirs.value):
-        return None
-    assert mine.value is not None
-    assert theirs.value is not None
-    low, high = _ratio(mine.low, theirs.high), _ratio(mine.high, theirs.low)
-    return Estimate(
-        mine.value / theirs.value - 1,
-        None if low is None else low - 1,
-        None if high is None else high - 1,
-        min(mine.n, theirs.n),
-        _open_note(low is None, high is None),
-    )
-
-
-def ttft_difference(mine: Side, theirs: Side) -> Difference:
-    """P90 TTFT, each at its own operating point: lower is better."""
-    change = _change_of(mine, theirs, ttft_change)
-    return _relative("P90 TTFT", "", mine, theirs, change)
-
-
-def cost_difference(mine: Side, theirs: Side) -> Difference:
-    """Deployed cost in USD per 1,000 requests: lower is better."""
+def cost_difference(mine: Side, theirs: Side, noise: Noise | None = None, *, could_swap: bool = False) -> Difference:
+    """Deployed cost in USD per 1,000 requests: lower is better. `noise`: of the cost, where it is measured;
+    `could_swap`: latencies moved by the noise floor give the one the other's cost (`noise.cost_range`)."""
     change = _change_of(mine, theirs, cost_change)
-    return _relative("deployed cost", " per 1,000 requests", mine, theirs, change)
+    why = _covered(noise, change)
+    if not why and could_swap:
+        why = (
+            "noise: with latencies moved by the noise floor the one holds a rate at which it costs what the other does"
+        )
+    return _relative("deployed cost", " per 1,000 requests", mine, theirs, change, why)
 
 
 def pass_rate_difference(mine: Side, theirs: Side, change: Estimate | None, missing: str) -> Difference:
@@ -122,17 +86,20 @@ def pass_rate_difference(mine: Side, theirs: Side, change: Estimate | None, miss
         theirs.estimate,
         change,
         outcome,
-        outcome != "equal" and _excludes_zero(change),
+        outcome != "equal" and excludes_zero(change),
         f"{numbers}: {words}{_interval(change, _points, 90)}{_judged(outcome, change)}.",
     )
 
 
-def _relative(dimension: Dimension, unit: str, mine: Side, theirs: Side, change: Estimate | None) -> Difference:
+def _relative(
+    dimension: Dimension, unit: str, mine: Side, theirs: Side, change: Estimate | None, noise: str
+) -> Difference:
+    """`noise`: why the difference is noise, in words; "" where it is none."""
     if change is None or change.value is None:
         reasons = " ".join(dict.fromkeys(side.missing for side in (mine, theirs) if not side.is_known and side.missing))
         return _unknown(dimension, mine, theirs, reasons)
     same = abs(change.value) < SAME
-    outcome: Outcome = "equal" if same else "better" if change.value < 0 else "worse"
+    outcome: Outcome = "equal" if same else "noise" if noise else "better" if change.value < 0 else "worse"
     write = wording.milliseconds if dimension == "P90 TTFT" else wording.usd
     title = dimension[0].upper() + dimension[1:]
     words = "no change" if same else _per_cent(change.value)
@@ -143,8 +110,8 @@ def _relative(dimension: Dimension, unit: str, mine: Side, theirs: Side, change:
         theirs.estimate,
         change,
         outcome,
-        not same and _excludes_zero(change),
-        f"{numbers}: {words}{_interval(change, _per_cent, 95)}{_judged(outcome, change)}.",
+        not same and not noise and excludes_zero(change),
+        f"{numbers}: {words}{_interval(change, _per_cent, 95)}{_judged(outcome, change, noise)}.",
     )
 
 
@@ -159,39 +126,18 @@ def _unknown(dimension: Dimension, mine: Side, theirs: Side, reason: str) -> Dif
     return Difference(dimension, mine.estimate, theirs.estimate, None, "unknown", False, sentence)
 
 
-def _half_width(mine: float, my_bound: float | None, theirs: float, their_bound: float | None) -> float | None:
-    """Of the log ratio on one side, from my bound on that side and theirs on the other."""
-    if my_bound is None or their_bound is None or not _positive(my_bound) or not _positive(their_bound):
-        return None
-    return hypot(log(my_bound / mine), log(their_bound / theirs))
+def _covered(noise: Noise | None, change: Estimate | None) -> str:
+    if noise is None or change is None or not noise.covers(change.value):
+        return ""
+    return f"noise: no more than the baseline differs from itself when it is measured twice ({noise.words})"
 
 
-def _ratio(mine: float | None, theirs: float | None) -> float | None:
-    if mine is None or theirs is None or not _positive(mine) or not _positive(theirs):
-        return None
-    return mine / theirs
-
-
-def _positive(value: float | None) -> bool:
-    return value is not None and isfinite(value) and value > 0
-
-
-def _excludes_zero(change: Estimate) -> bool:
-    return (change.low is not None and change.low > 0) or (change.high is not None and change.high < 0)
-
-
-def _open_note(low: bool, high: bool) -> str:
-    if low and high:
-        return "no interval"
-    if low or high:
-        return f"its {'lower' if low else 'upper'} end needs a bound that is not established"
-    return ""
-
-
-def _judged(outcome: Outcome, change: Estimate) -> str:
+def _judged(outcome: Outcome, change: Estimate, noise: str = "") -> str:
     if outcome == "equal":
         return ""
-    return ", established" if _excludes_zero(change) else ", not established"
+    if outcome == "noise":
+        return f", {noise}"
+    return ", established" if excludes_zero(change) else ", not established"
 
 
 def _interval(change: Estimate, write: Callable[[float], str], level: int) -> str:

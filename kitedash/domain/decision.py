@@ -76,11 +76,12 @@ def product_reason(
     failed_suites: Sequence[str],
     dominated_by: Sequence[str],
     incomplete: str,
+    noise_apart: Sequence[str] = (),
 ) -> str:
     """Why a candidate that is on no front is not chosen, from what is stored.
 
     `dominated_by`: members of the front that are at least as good in all three numbers, none where it does not compare
-    with them: `incomplete` then says why.
+    with them: `incomplete` then says why. `noise_apart`: those of them that differ from it by noise only.
     """
     if not measured:
         if error:
@@ -106,6 +107,8 @@ def product_reason(
         others = wording.listed(list(dominated_by))
         verb = "is" if len(dominated_by) == 1 else "are"
         sentences.append(f"{others} {verb} at least as good in all three numbers, and better in one.")
+    if noise_apart:
+        sentences.append(f"What parts it from {wording.listed(list(noise_apart))} is no more than noise.")
     if error:
         sentences.append(f"It ended with: {error}")
     if not sentences:

@@ -146,7 +146,7 @@ class DifferencePart:
     chosen: Estimate | None
     option: Estimate | None
     change: Estimate | None
-    outcome: str  # of the chosen one: better, worse, equal or unknown
+    outcome: str  # of the chosen one: better, worse, equal, noise or unknown
     established: bool
     sentence: str
 

@@ -66,7 +66,7 @@ def candidates_of(spec: ExperimentSpec) -> tuple[Candidate, ...]:
 def _candidate(spec: ExperimentSpec, written: CandidateSpec, args_field: str, where: str) -> Candidate:
     args = canonical(spec.engine_args, "engine_args") | canonical(written.engine_args, args_field)
     check_engine_args(args, args_field)
-    tokens = spec.workload.input_tokens + spec.workload.output_tokens
+    tokens = spec.workload.most_input_tokens + spec.workload.most_output_tokens
     length = args.get("max-model-len")
     if isinstance(length, int) and length < tokens:
         raise InvalidInput(

@@ -9,22 +9,19 @@ here, so that a stored experiment can always be read back.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
+
+from kitedash.domain.schema_base import Positive, broken_rule
+from kitedash.domain.schema_base import Strict as Strict
+from kitedash.domain.workload import Workload as Workload
 
 ArgValue = bool | int | float | str
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RatePerS = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,79}$"
 CANDIDATE_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._ +=·-]{0,79}$"  # "·" parts the names that a matrix makes
-
-
-def broken_rule(field: str, sentence: str) -> PydanticCustomError:
-    """An error of a rule between fields, laid at the field that has to change."""
-    return PydanticCustomError("broken_rule", "{field} {sentence}", {"field": field, "sentence": sentence})
 
 
 MOST_MS = 86_400_000  # a day: no target asks for more
@@ -32,51 +29,10 @@ MOST_USD = 1_000_000
 SEEDS_APART = 1_000_003  # a prime, so that repeats of neighbouring seeds do not meet
 
 
-class Strict(BaseModel):
-    """Frozen, and refuses keys it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class Workload(Strict):
-    """The traffic that the deployment must carry; `requests_per_day` sizes the deployed cost."""
-
-    users: int = Field(10_000, ge=1, le=10**10, description="active users a day")
-    requests_per_user_per_day: Positive = Field(20, le=10**6, description="requests that one user sends a day")
-    peak_factor: float = Field(
-        5.0, ge=1, le=1_000, allow_inf_nan=False, description="arrival rate of the busiest hour over that of the day"
-    )
-    input_tokens: int = Field(6_000, ge=8, le=1_000_000, description="prompt tokens of a request, as the server counts")
-    shared_prefix_tokens: int = Field(5_700, ge=0, description="leading prompt tokens that all requests share")
-    output_tokens: int = Field(400, ge=1, le=100_000, description="tokens of an answer")
-    arrivals: Literal["poisson", "constant"] = Field("poisson", description="arrival process")
-    spare_replicas: int = Field(0, ge=0, le=10_000, description="replicas kept beyond those that carry the peak")
-
-    @model_validator(mode="after")
-    def _prefix_leaves_room(self) -> Workload:
-        if self.shared_prefix_tokens > self.input_tokens - 4:
-            raise broken_rule(
-                "shared_prefix_tokens",
-                f"must be at least 4 below input_tokens ({self.input_tokens:,}), so that each question is unique, "
-                f"not {self.shared_prefix_tokens:,}",
-            )
-        return self
-
-    @property
-    def requests_per_day(self) -> float:
-        return self.users * self.requests_per_user_per_day
-
-    @property
-    def mean_rate_per_s(self) -> float:
-        return self.requests_per_day / 86_400
-
-    @property
-    def peak_rate_per_s(self) -> float:
-        return self.mean_rate_per_s * self.peak_factor
-
-
 class LoadPlan(Strict):
     """Which rates are offered, and in how many independent seeded blocks of what length."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"client_processes"})
 
     rates_per_s: tuple[RatePerS, ...] = Field(
         min_length=3, max_length=20, description="arrival rates in requests per second, ascending, at least 3"
@@ -90,6 +46,9 @@ class LoadPlan(Strict):
         60.0, ge=1, le=3_600, allow_inf_nan=False, description="seconds after which a request has failed"
     )
     seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of arrivals and prompts, the same for every candidate")
+    client_processes: int | None = Field(
+        None, ge=1, le=64, description="processes that send the requests; empty: as many as the rate needs"
+    )
 
     def for_repeat(self, repeat: int) -> LoadPlan:
         """The plan of one repeat: other arrivals and prompts, so that its blocks are independent of the others'."""
@@ -132,6 +91,18 @@ class Guardrails(Strict):
     error_rate: float = Field(0.01, ge=0, lt=1, allow_inf_nan=False, description="share of requests that may fail")
 
 
+class MemoryPlan(Strict):
+    """How far the memory stage goes up: prompt lengths and concurrencies double up to these limits."""
+
+    most_prompt_tokens: int | None = Field(
+        None, ge=16, le=1_000_000, description="longest prompt tried; empty: the engine's own limit"
+    )
+    most_concurrency: int | None = Field(
+        None, ge=1, le=4_096, description="most requests tried at once; empty: the engine's own limit"
+    )
+    output_tokens: int = Field(16, ge=1, le=10_000, description="tokens of each answer in the memory stage")
+
+
 class CandidateSpec(Strict):
     """A candidate as written: what differs from the experiment's shared settings."""
 
@@ -171,6 +142,10 @@ class ExperimentSpec(Strict):
     targets: Targets = Field(description="ttft_p90_ms, cost_per_1000_requests_usd and pass_rate")
     guardrails: Guardrails = Field(description="tpot_p90_ms and error_rate")
     repeats: int = Field(1, ge=1, le=10, description="how often every candidate is measured")
+    noise_floor: bool = Field(
+        True, description="whether the baseline's load is measured once more at the end: the difference is noise"
+    )
+    memory: MemoryPlan | None = Field(None, description="the memory stage; absent: memory is not tried out")
 
 
 class Candidate(Strict):

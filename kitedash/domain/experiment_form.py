@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -37,6 +37,7 @@ from kitedash.domain.form_fields import (
     ExperimentForm,
     GuardrailFields,
     LoadFields,
+    MemoryFields,
     SuiteRow,
     TargetFields,
     WorkloadFields,
@@ -62,6 +63,8 @@ def form_of(spec: ExperimentSpec) -> ExperimentForm:
         targets=TargetFields(**_texts("targets", spec)),
         guardrails=GuardrailFields(**_texts("guardrails", spec)),
         repeats=str(spec.repeats),
+        noise_floor=in_words(spec.noise_floor),
+        memory=MemoryFields() if spec.memory is None else MemoryFields("true", **_texts("memory", spec)),
     )
 
 
@@ -160,6 +163,9 @@ def partial_data_of(form: ExperimentForm) -> tuple[dict[str, Any], list[InvalidI
         data[group] = _numbers(group, getattr(form, group), values)
     data["suites"] = [_filled({"name": suite.name, "margin": share_of(suite.margin)}) for suite in form.suites]
     data["repeats"] = number(form.repeats)
+    data["noise_floor"] = number(form.noise_floor)
+    if form.memory.tried == "true":
+        data["memory"] = _numbers("memory", replace(form.memory, tried=""), values)
     return {key: value for key, value in data.items() if value not in ("", [], {}) or key in GROUPS}, unread
 
 
@@ -210,7 +216,7 @@ def _texts(group: str, spec: ExperimentSpec) -> dict[str, str]:
         if f"{group}.{name}" in PER_CENT:
             found[name] = per_cent_text(value)
         elif name != "rates_per_s":
-            found[name] = in_words(_whole(value))
+            found[name] = "" if value is None else in_words(_whole(value))
     return found
 
 

@@ -68,9 +68,13 @@ class WorkloadFields:
     requests_per_user_per_day: str = "20"
     peak_factor: str = "5"
     input_tokens: str = "6000"
+    input_tokens_p90: str = ""
     shared_prefix_tokens: str = "5700"
     output_tokens: str = "400"
+    output_tokens_p90: str = ""
+    timestamp_first: str = "false"
     arrivals: str = "poisson"
+    burstiness: str = "1"
     spare_replicas: str = "0"
 
 
@@ -82,6 +86,7 @@ class LoadFields:
     warm_up_s: str = "0"
     request_timeout_s: str = "60"
     seed: str = "1"
+    client_processes: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,16 @@ class GuardrailFields:
 
     tpot_p90_ms: str = ""
     error_rate: str = "1"
+
+
+@dataclass(frozen=True)
+class MemoryFields:
+    """`tried`: "true" or "false"; where it is false the others count for nothing."""
+
+    tried: str = "false"
+    most_prompt_tokens: str = ""
+    most_concurrency: str = ""
+    output_tokens: str = "16"
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,8 @@ class ExperimentForm:
     targets: TargetFields = field(default_factory=TargetFields)
     guardrails: GuardrailFields = field(default_factory=GuardrailFields)
     repeats: str = "1"
+    noise_floor: str = "true"
+    memory: MemoryFields = field(default_factory=MemoryFields)
 
 
 GROUPS = ("workload", "load", "targets", "guardrails")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,12 +10,10 @@ import numpy.typing as npt
 
 from kitedash.domain.experiment import Guardrails, Targets
 from kitedash.domain.quantile import quantile_interval as quantile_interval  # part of this module's interface
+from kitedash.domain.request_parts import parts_around
 from kitedash.domain.results import LevelStatus, LevelSummary
 
 Floats = npt.NDArray[np.float64]
-
-PARTS = ("client", "front_end", "queue", "prefill", "decode")
-_BAND = (0.85, 0.95)
 
 
 @dataclass(frozen=True)
@@ -40,29 +37,6 @@ class BlockSample:
     sent: int
     window_s: float  # measured part of the block
     tokens_out_in_window: float
-
-
-def parts_around(blocks: Sequence[BlockSample], q: float = 0.9) -> dict[str, float]:
-    """Mean parts in ms of the requests between the TTFT P85 and P95 (all whose rank is that near to q).
-
-    Percentiles of parts do not add up, means over the same requests do: client + front_end + queue + prefill is these
-    requests' mean TTFT. Empty where the engine reported no timings.
-    """
-    table = (
-        np.concatenate([np.column_stack([b.ttft_ms, *_parts_of(b)]) for b in blocks]) if blocks else np.empty((0, 6))
-    )
-    table = table[np.argsort(table[:, 0], kind="stable")]
-    n = len(table)
-    band = table[math.floor((q - 0.9 + _BAND[0]) * n) : math.ceil((q - 0.9 + _BAND[1]) * n)]
-    band = band[np.all(np.isfinite(band), axis=1)]
-    if not len(band):
-        return {}
-    means = np.mean(band, axis=0)[1:]
-    return {name: float(value) for name, value in zip(PARTS, means, strict=True)}
-
-
-def _parts_of(block: BlockSample) -> tuple[Floats, ...]:
-    return block.client_ms, block.front_end_ms, block.queue_ms, block.prefill_ms, block.decode_ms
 
 
 def summarize(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kitedash.domain.overload import growth_from, overload_in
+from kitedash.domain.request_parts import front_end_ms
 from kitedash.domain.results import Check, LevelStatus
 
 Floats = npt.NDArray[np.float64]
@@ -55,6 +56,7 @@ class BlockFacts:
     engine_queue_and_prefill_s: float | None  # delta of /metrics over the block
     engine_finished: float | None
     in_system_before: float = 0.0
+    dispersion: float = 1.0  # of the arrivals, `schedule.dispersion`
     engine_answers: bool = True  # /metrics could be read after the block, its counters had not gone back
 
     @property
@@ -71,8 +73,9 @@ class BlockFacts:
 
     @property
     def residual_ms(self) -> Floats:
-        """Front end and HTTP: what of the TTFT neither the client's lateness nor the engine accounts for."""
-        return self.ttft_ms - self.lateness_ms - self.queue_ms - self.engine_ttft_ms
+        return front_end_ms(
+            ttft_ms=self.ttft_ms, client_ms=self.lateness_ms, queue_ms=self.queue_ms, prefill_ms=self.engine_ttft_ms
+        )
 
 
 def check_block(facts: BlockFacts) -> tuple[Check, ...]:
@@ -121,7 +124,13 @@ def expected_cached_tokens(*, prefix_caching: bool, shared_tokens: int, block_si
 def overload_reason(facts: BlockFacts) -> str:
     """Why the block counts as overloaded, or "". A timed-out request never leaves."""
     left_s = np.where(facts.timed_out, np.inf, facts.ended_s)
-    growth = growth_from(due_s=facts.due_s, left_s=left_s, duration_s=facts.duration_s, warm_up_s=facts.warm_up_s)
+    growth = growth_from(
+        due_s=facts.due_s,
+        left_s=left_s,
+        duration_s=facts.duration_s,
+        warm_up_s=facts.warm_up_s,
+        dispersion=facts.dispersion,
+    )
     return overload_in(growth) if growth is not None else ""
 
 

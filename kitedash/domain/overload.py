@@ -20,7 +20,7 @@ NOISE_SIGMAS = 2.0
 @dataclass(frozen=True)
 class Growth:
     """Of one block. `share`: of the arrivals that did not leave. `rise`: in requests over the window; `noise`: the
-    standard deviation of Poisson arrivals over it (squared: the arrivals). `delay_growth`: how much longer requests
+    standard deviation of the number of arrivals over it. `delay_growth`: how much longer requests
     take towards the end, as a multiple of what rule (c) asks for. `backlog`: unfinished when the block ended."""
 
     share: float
@@ -28,10 +28,14 @@ class Growth:
     noise: float
     delay_growth: float
     backlog: int
+    arrivals: int
 
 
-def growth_from(*, due_s: Floats, left_s: Floats, duration_s: float, warm_up_s: float) -> Growth | None:
-    """None where the block has fewer than 10 requests. Over a level's blocks rises add up, and noise in squares."""
+def growth_from(
+    *, due_s: Floats, left_s: Floats, duration_s: float, warm_up_s: float, dispersion: float = 1.0
+) -> Growth | None:
+    """None where the block has fewer than 10 requests. `dispersion`: of the arrivals,
+    `schedule.dispersion`. Over a level's blocks rises add up, and noise in squares."""
     if len(due_s) < 10:
         return None
     took = left_s - due_s
@@ -53,7 +57,8 @@ def growth_from(*, due_s: Floats, left_s: Floats, duration_s: float, warm_up_s: 
         _ratio(last, float(np.median(ordered[:third]))) / DELAY_GROWTH,
         _ratio(last, float(np.median(ordered[:tenth]))) / DELAY_GROWTH_OF_FIRST,
     )
-    return Growth(rise / arrivals, rise, math.sqrt(arrivals), ratio, int(np.sum(left_s > duration_s)))
+    noise = math.sqrt(arrivals * dispersion)
+    return Growth(rise / arrivals, rise, noise, ratio, int(np.sum(left_s > duration_s)), arrivals)
 
 
 def _ratio(last: float, first: float) -> float:
@@ -84,8 +89,9 @@ def overload_together(grown: Sequence[Growth]) -> str:
     if len(grown) < 2:
         return ""
     rise = sum(growth.rise for growth in grown)
-    arrivals = sum(growth.noise**2 for growth in grown)
+    arrivals = sum(growth.arrivals for growth in grown)
+    noise = math.sqrt(sum(growth.noise**2 for growth in grown))
     slower = float(np.median([growth.delay_growth for growth in grown]))
-    if rise <= GROWTH_SHARE * arrivals or rise <= NOISE_SIGMAS * math.sqrt(arrivals) or slower < 1:
+    if rise <= GROWTH_SHARE * arrivals or rise <= NOISE_SIGMAS * noise or slower < 1:
         return ""
     return f"over {len(grown)} blocks the number in the system grows by {rise / arrivals:.0%} of the arrivals"

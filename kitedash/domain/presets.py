@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kitedash.domain import wording
+from kitedash.domain.noise import Noise
 from kitedash.domain.recommend import Contender, Recommendation
 
 PresetKey = Literal["cheapest", "fastest", "quality"]
@@ -33,12 +34,17 @@ class Preset:
     sentence: str
 
 
-def presets(contenders: Sequence[Contender], recommendation: Recommendation) -> tuple[Preset, ...]:
-    """The three, in order. The cheapest is the recommendation's own pick, so that the two never disagree."""
+def presets(
+    contenders: Sequence[Contender], recommendation: Recommendation, ttft_noise: Noise | None = None
+) -> tuple[Preset, ...]:
+    """The three, in order. The cheapest is the recommendation's own pick, so that the two never disagree.
+
+    `ttft_noise`: of P90 TTFT; who is within it of the fastest is named beside it.
+    """
     able = [one for one in contenders if one.measured and one.rate_per_s is not None and not one.missed]
     return (
         _cheapest(able, contenders, recommendation),
-        _best("fastest", able, contenders, _ttft, lambda one: f"the lowest P90 TTFT, {_ttft_words(one)}"),
+        _best("fastest", able, contenders, _ttft, lambda one: f"the lowest P90 TTFT, {_ttft_words(one)}", ttft_noise),
         _best("quality", able, contenders, _failing, lambda one: f"the highest pass rate, {_share_words(one)}"),
     )
 
@@ -61,14 +67,18 @@ def _best(
     everyone: Sequence[Contender],
     loss: Callable[[Contender], float],
     words: Callable[[Contender], str],
+    noise: Noise | None = None,
 ) -> Preset:
-    """The least `loss`; of equal ones an established one, then the cheaper, then the earlier."""
+    """The least `loss`; of equal ones an established one, then the cheaper, then the earlier. `noise`: of the loss."""
     known = [one for one in able if loss(one) != float("inf")]
     if not known:
         return _none(key, everyone)
     best = min(known, key=lambda one: (loss(one), not one.is_established, _cost(one)))
     tied = [one.name for one in known if loss(one) == loss(best) and one is not best]
     tie = f" (as {wording.listed(tied)}; an established one first, then the cheaper)" if tied else ""
+    near = [one.name for one in known if one is not best and one.name not in tied and _is_near(noise, loss, one, best)]
+    if near:
+        tie += f" (noise alone parts it from {wording.listed(near)})"
     rests = (
         "it meets every target and passes every suite."
         if best.is_established
@@ -76,6 +86,10 @@ def _best(
     )
     sentence = f"{best.name}: {words(best)}, {_among(known, able)}{tie}; {rests}"
     return Preset(key, LABELS[key], best.name, best.is_established, sentence)
+
+
+def _is_near(noise: Noise | None, loss: Callable[[Contender], float], one: Contender, best: Contender) -> bool:
+    return noise is not None and loss(best) > 0 and noise.covers(loss(one) / loss(best) - 1)
 
 
 def _among(known: Sequence[Contender], able: Sequence[Contender]) -> str:

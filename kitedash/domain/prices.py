@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kitedash.domain import plain_yaml
 from kitedash.domain.errors import InvalidInput, NotFound
-from kitedash.domain.experiment import Strict, broken_rule
+from kitedash.domain.schema_base import Strict, broken_rule
 from kitedash.domain.schema_errors import check_plain, first_sentence
 from kitedash.domain.sentences import shown
 

@@ -71,6 +71,7 @@ class BlockResult:
     schedule_sha256: str
     requests_blob: bytes
     server_counters: dict[str, float] = field(default_factory=dict)  # deltas of /metrics over the block; gauges as max
+    timeline_blob: bytes = b""  # the server second by second, `measuring/timeline.py`; empty: not recorded
 
 
 @dataclass(frozen=True)

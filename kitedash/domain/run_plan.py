@@ -7,13 +7,20 @@ from kitedash.domain.experiment import ExperimentSpec, LoadPlan
 PREPARE = "prepare"
 LOAD = "load"
 QUALITY = "quality"
+MEMORY = "memory"
+MEASURED = "candidate"  # a run's purpose: all that its experiment asks for
+AGAIN = "again"  # the baseline's load once more at the end: how far apart two runs of one thing lie
 LEAST_RATES = 3  # of every candidate, so that it is a curve
 OVERLOADED_BLOCKS = 2  # an overloaded rate needs no more: what it has is no latency
 
 
-def stage_names(spec: ExperimentSpec) -> tuple[str, ...]:
-    """In their order. One a suite, so that a lost worker costs at most one suite."""
-    return (PREPARE, LOAD, *(f"{QUALITY}:{suite.name}" for suite in spec.suites))
+def stage_names(spec: ExperimentSpec, purpose: str = MEASURED) -> tuple[str, ...]:
+    """In their order. One a suite, so that a lost worker costs at most one suite. Memory comes last: it may end the
+    engine."""
+    if purpose == AGAIN:
+        return (PREPARE, LOAD)
+    memory = (MEMORY,) if spec.memory is not None else ()
+    return (PREPARE, LOAD, *(f"{QUALITY}:{suite.name}" for suite in spec.suites), *memory)
 
 
 def planned_blocks(plan: LoadPlan) -> int:

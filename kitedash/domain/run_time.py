@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from kitedash.domain.experiment import Candidate, ExperimentSpec, LoadPlan
-from kitedash.domain.run_plan import LOAD, OVERLOADED_BLOCKS, least_blocks, planned_blocks, stage_names
+from kitedash.domain.run_plan import LOAD, MEASURED, OVERLOADED_BLOCKS, least_blocks, planned_blocks, stage_names
 
 ALIKE = (1.0, 1.5, 3.0)  # how much wider a range is by how alike the earlier runs are: see `History.span`
 LEAST_FACTOR = 1.1  # of a range from a stage's own pace: what is still to do may be slower than what is done
@@ -101,10 +101,11 @@ class StageNow:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; one that has not begun has neither."""
+    """How far a run is; one that has not begun has neither. `purpose`: see `run_plan`."""
 
     finished: frozenset[str] = frozenset()
     now: StageNow | None = None
+    purpose: str = MEASURED
 
 
 def number_format_of(candidate: Candidate) -> str:
@@ -166,9 +167,9 @@ class History:
             start_up.high + blocks * (plan.block_duration_s + extra.high) + _overload_s(plan),
         )
 
-    def run(self, spec: ExperimentSpec, kind: RunKind) -> Span | None:
+    def run(self, spec: ExperimentSpec, kind: RunKind, purpose: str = MEASURED) -> Span | None:
         """A whole run; None where a stage of it has never been seen on such a device."""
-        return total(self.stage(spec, kind, name) for name in stage_names(spec))
+        return total(self.stage(spec, kind, name) for name in stage_names(spec, purpose))
 
 
 def total(spans: Iterable[Span | None]) -> Span | None:
@@ -197,7 +198,7 @@ def _parts(spec: ExperimentSpec, kind: RunKind, history: History, progress: Prog
     if now is not None and now.start_up_s is not None:
         start_up = Span(now.start_up_s, now.start_up_s, now.start_up_s)
     parts = []
-    for name in stage_names(spec):
+    for name in stage_names(spec, progress.purpose):
         if name in progress.finished:
             continue
         past = history.stage(spec, kind, name)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from random import Random
-from typing import Literal
 
-Arrivals = Literal["poisson", "constant"]
+from kitedash.domain.workload import Arrivals as Arrivals
 
 
 def generator(seed: int, rate_per_s: float, block: int, purpose: str) -> Random:
@@ -20,12 +19,19 @@ def generator(seed: int, rate_per_s: float, block: int, purpose: str) -> Random:
 
 
 def due_times_s(
-    *, seed: int, rate_per_s: float, block: int, duration_s: float, arrivals: Arrivals = "poisson"
+    *,
+    seed: int,
+    rate_per_s: float,
+    block: int,
+    duration_s: float,
+    arrivals: Arrivals = "poisson",
+    burstiness: float = 1.0,
 ) -> tuple[float, ...]:
     """Ascending due times in [0, duration_s), in s from the start of the block; may be empty at a low rate.
 
     poisson: exponential gaps of mean 1/rate (the count is random, as it must be). constant: one each 1/rate
-    seconds from a drawn phase on, so that blocks differ.
+    seconds from a drawn phase on, so that blocks differ. gamma: gaps of mean 1/rate whose squared coefficient of
+    variation is `burstiness` (gamma of shape 1/burstiness, which `vllm bench serve` calls its burstiness).
     """
     if not (rate_per_s > 0 and math.isfinite(rate_per_s) and duration_s > 0 and math.isfinite(duration_s)):
         raise ValueError("rate_per_s and duration_s must be positive and finite")
@@ -35,11 +41,22 @@ def due_times_s(
         phase = random.random()
         count = math.ceil(duration_s * rate_per_s - phase)
         return tuple((phase + index) / rate_per_s for index in range(count))
-    elapsed = -math.log(1.0 - random.random()) / rate_per_s
+
+    def gap_s() -> float:
+        if arrivals == "gamma":
+            return random.gammavariate(1 / burstiness, burstiness / rate_per_s)
+        return -math.log(1.0 - random.random()) / rate_per_s
+
+    elapsed = gap_s()
     while elapsed < duration_s:
         due.append(elapsed)
-        elapsed -= math.log(1.0 - random.random()) / rate_per_s
+        elapsed += gap_s()
     return tuple(due)
+
+
+def dispersion(arrivals: Arrivals, burstiness: float) -> float:
+    """Variance of the number of arrivals in a long time over its mean: 1 for Poisson."""
+    return burstiness if arrivals == "gamma" else 1.0
 
 
 def sha256_of(content: bytes) -> str:

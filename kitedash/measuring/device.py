@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -60,6 +60,38 @@ def gpu_count() -> int:
     """How many NVIDIA GPUs NVML sees; 0 without a driver or without its Python binding."""
     with _nvml() as nvml:
         return int(nvml.nvmlDeviceGetCount()) if nvml else 0
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """What NVML says of one GPU now; None: it does not say."""
+
+    share: float | None  # of the last sample period (up to a second) in which a kernel ran, 0 to 1
+    memory_gib: float | None
+    power_w: float | None
+
+
+@contextmanager
+def reading_gpus(ids: Sequence[str]) -> Iterator[Callable[[], list[GpuUse]]]:
+    """A function that reads the GPUs with these ids; it finds none where there are no ids or no NVML."""
+    with _nvml() if ids else nullcontext() as binding:
+        nvml: Any = binding
+        handles = [nvml.nvmlDeviceGetHandleByIndex(int(index)) for index in ids] if nvml else []
+
+        def said(value: Callable[[Any], float], handle: Any) -> float | None:
+            try:
+                return value(handle)
+            except nvml.NVMLError:  # some GPUs, and parts of one, have no such sensor
+                return None
+
+        yield lambda: [
+            GpuUse(
+                share=said(lambda one: float(nvml.nvmlDeviceGetUtilizationRates(one).gpu) / 100, handle),
+                memory_gib=said(lambda one: float(nvml.nvmlDeviceGetMemoryInfo(one).used) / GIB, handle),
+                power_w=said(lambda one: float(nvml.nvmlDeviceGetPowerUsage(one)) / 1_000, handle),
+            )
+            for handle in handles
+        ]
 
 
 def processes_on(device: Device) -> dict[str, list[int]]:

@@ -22,6 +22,8 @@ class Endpoint:
     prefix_caching: bool
     block_size: int | None
     max_num_seqs: int | None = None
+    pid: int | None = None  # root of the engine's processes; None where they are not on this machine
+    device_ids: tuple[str, ...] = ()  # of the slot, as in `device.Device`
 
     @property
     def headers(self) -> dict[str, str]:

@@ -11,24 +11,26 @@ import pandas as pd
 
 from kitedash.domain.latency import BlockSample, summarize
 from kitedash.domain.overload import Growth, growth_from, overload_together
+from kitedash.domain.request_parts import front_end_ms
 from kitedash.domain.results import BlockResult, LevelStatus, LevelSummary
 from kitedash.measuring.request_table import decode
 
 Floats = npt.NDArray[np.float64]
 
 
-def summarize_level(blocks: Sequence[BlockResult], warm_up_s: float) -> LevelSummary:
+def summarize_level(blocks: Sequence[BlockResult], warm_up_s: float, dispersion: float = 1.0) -> LevelSummary:
     """One level from all its blocks. Invalid blocks are left out and named; a level without a valid block is INVALID.
 
     OVERLOADED where half of the valid blocks or more are, or where all of them together show it (what one short block
-    can't). Raises ValueError on no blocks or on blocks of several rates.
+    can't). `dispersion` is that of the arrivals (`schedule.dispersion`).
+    Raises ValueError on no blocks or on blocks of several rates.
     """
     rates = {block.rate_per_s for block in blocks}
     if len(rates) != 1:
         raise ValueError("a level has blocks of one rate")
     valid = [block for block in blocks if block.status is not LevelStatus.INVALID]
     frames = [decode(block.requests_blob) for block in valid]
-    status, reason = _status(blocks, valid, frames, warm_up_s)
+    status, reason = _status(blocks, valid, frames, warm_up_s, dispersion)
     running = [block.server_counters["running_max"] for block in valid if "running_max" in block.server_counters]
     return summarize(
         [sample(frame, block.duration_s, warm_up_s) for frame, block in zip(frames, valid, strict=True)],
@@ -40,7 +42,11 @@ def summarize_level(blocks: Sequence[BlockResult], warm_up_s: float) -> LevelSum
 
 
 def _status(
-    blocks: Sequence[BlockResult], valid: Sequence[BlockResult], frames: Sequence[pd.DataFrame], warm_up_s: float
+    blocks: Sequence[BlockResult],
+    valid: Sequence[BlockResult],
+    frames: Sequence[pd.DataFrame],
+    warm_up_s: float,
+    dispersion: float,
 ) -> tuple[LevelStatus, str]:
     invalid = [block.reason for block in blocks if block.status is LevelStatus.INVALID]
     named = (
@@ -54,18 +60,21 @@ def _status(
     if 2 * len(over) >= len(valid):
         said = f"{len(over)} of {len(valid)} blocks overloaded; {over[0]}"
         return LevelStatus.OVERLOADED, "; ".join(part for part in (said, named) if part)
-    grown = [_growth(frame, block.duration_s, warm_up_s) for frame, block in zip(frames, valid, strict=True)]
+    grown = [
+        _growth(frame, block.duration_s, warm_up_s, dispersion) for frame, block in zip(frames, valid, strict=True)
+    ]
     if together := overload_together([growth for growth in grown if growth is not None]):
         return LevelStatus.OVERLOADED, "; ".join(part for part in (together, named) if part)
     return LevelStatus.OK, named
 
 
-def _growth(frame: pd.DataFrame, duration_s: float, warm_up_s: float) -> Growth | None:
+def _growth(frame: pd.DataFrame, duration_s: float, warm_up_s: float, dispersion: float) -> Growth | None:
     return growth_from(
         due_s=frame["due_s"].to_numpy(float),
         left_s=np.where(frame["timed_out"].to_numpy(bool), np.inf, frame["ended_s"].to_numpy(float)),
         duration_s=duration_s,
         warm_up_s=warm_up_s,
+        dispersion=dispersion,
     )
 
 
@@ -93,7 +102,7 @@ def sample(frame: pd.DataFrame, duration_s: float, warm_up_s: float) -> BlockSam
         tpot_ms=np.where(failed, np.nan, tpot_ms),
         e2e_ms=np.where(failed, np.inf, (last - due) * 1e3),
         client_ms=client_ms,
-        front_end_ms=ttft_ms - client_ms - queue_ms - prefill_ms,
+        front_end_ms=front_end_ms(ttft_ms=ttft_ms, client_ms=client_ms, queue_ms=queue_ms, prefill_ms=prefill_ms),
         queue_ms=queue_ms,
         prefill_ms=prefill_ms,
         decode_ms=column("generation_time_ms"),

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import aiohttp
@@ -16,7 +17,8 @@ from kitedash.domain.errors import KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.load_checks import BlockFacts, check_block, expected_cached_tokens, overload_reason, status_of
 from kitedash.domain.results import BlockResult
-from kitedash.measuring import load_client, request_table, server_metrics, traffic
+from kitedash.domain.schedule import dispersion
+from kitedash.measuring import load_client, machine_use, request_table, server_metrics, timeline, traffic
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.process import Spawn, clean_environment
 from kitedash.settings import PROJECT_ROOT
@@ -50,13 +52,17 @@ async def measure_block(
     timeout = aiohttp.ClientTimeout(total=PRIME_TIMEOUT_S, sock_connect=10.0)
     async with aiohttp.ClientSession(headers=endpoint.headers, timeout=timeout) as session:
         try:
-            idle = await _flush(session, endpoint)
+            idle = await flush(session, endpoint)
             await _prime(session, endpoint, todo)
             before = await server_metrics.snapshot(session, endpoint.base_url)
         except (aiohttp.ClientError, TimeoutError, ValueError) as problem:
             raise KiteDashError(f"The engine could not be made ready for a load block: {problem}") from problem
-        async with server_metrics.polling(session, endpoint.base_url, interval_s=POLL_INTERVAL_S) as maxima:
-            result = await _run_client(endpoint, plan, path, spawn, work_dir)
+        with machine_use.metering(endpoint.pid, endpoint.device_ids) as meter:
+            seconds = timeline.Recorder(meter)
+            async with server_metrics.polling(
+                session, endpoint.base_url, interval_s=POLL_INTERVAL_S, watch=seconds.take
+            ) as maxima:
+                result = await _run_client(endpoint, plan, path, spawn, work_dir)
         records = _with_expectations(result["records"], todo)
         finished = sum(not record["error"] for record in records)
         deltas, trouble = await _deltas(session, endpoint, before, finished)
@@ -66,13 +72,19 @@ async def measure_block(
         errors=tuple(record["error"] for record in records),
         duration_s=plan.block_duration_s,
         warm_up_s=plan.warm_up_s,
-        cached_tokens_expected=expected_cached_tokens(
-            prefix_caching=endpoint.prefix_caching,
-            shared_tokens=todo.shared_tokens,
-            block_size=block_size,
-            tokens_in=workload.input_tokens,
-        ),
-        client_cpu_share=result["cpu_s"] / result["wall_s"],
+        cached_tokens_expected=fmean(
+            expected_cached_tokens(
+                prefix_caching=endpoint.prefix_caching,
+                shared_tokens=request.shared_tokens,
+                block_size=block_size,
+                tokens_in=request.tokens_in,
+            )
+            for request in todo.requests
+        )
+        if todo.requests
+        else 0.0,
+        dispersion=dispersion(workload.arrivals, workload.burstiness),
+        client_cpu_share=result["cpu_share"],
         engine_queue_and_prefill_s=deltas["queue_s"] + deltas["prefill_s"] if "prefill_s" in deltas else None,
         engine_finished=deltas.get("finished"),
         in_system_before=idle,
@@ -92,6 +104,7 @@ async def measure_block(
         duration_s=plan.block_duration_s,
         schedule_sha256=todo.sha256,
         requests_blob=request_table.encode(records),
+        timeline_blob=timeline.encode(seconds.samples, started=result["start_monotonic_s"], before=before.values),
         server_counters={
             **deltas,
             **{f"{name}_max": value for name, value in maxima.values.items()},
@@ -99,11 +112,12 @@ async def measure_block(
             "block_size": float(block_size),
             "client_cpu_s": result["cpu_s"],
             "client_wall_s": result["wall_s"],
+            "client_processes": float(result["processes"]),
         },
     )
 
 
-async def _flush(session: aiohttp.ClientSession, endpoint: Endpoint) -> float:
+async def flush(session: aiohttp.ClientSession, endpoint: Endpoint) -> float:
     """Waits until the engine is idle, empties its prefix cache; returns how many requests it could not wait for."""
     deadline = asyncio.get_running_loop().time() + IDLE_TIMEOUT_S
     while True:
@@ -145,6 +159,7 @@ async def _run_client(
         "model": endpoint.model,
         "traffic": str(path),
         "request_timeout_s": plan.request_timeout_s,
+        "processes": plan.client_processes,
     }
     await asyncio.to_thread(plan_path.write_text, json.dumps(order))
     await asyncio.to_thread(out.unlink, missing_ok=True)
@@ -169,7 +184,16 @@ def _last_line(path: Path) -> str:
 
 def _with_expectations(records: list[dict[str, Any]], todo: traffic.Traffic) -> list[dict[str, Any]]:
     return [
-        {**record, "tokens_in_expected": request.tokens_in, "tokens_out_expected": request.tokens_out}
+        {
+            **record,
+            "tokens_in_expected": request.tokens_in,
+            "tokens_out_expected": request.tokens_out,
+            "kind": request.prefix,
+            "session": request.session,
+            "turn": None if request.session is None else request.turn,
+            "planned_s": request.due_s,
+            "tokens_shared": request.shared_tokens,
+        }
         for record, request in zip(records, todo.requests, strict=True)
     ]
 

@@ -28,10 +28,12 @@ _MIN_QUESTION_TOKENS = 3
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """`tokens`: how many leading tokens all prompts have in common, the template's own included."""
+    """`tokens`: how many leading tokens all prompts have in common, the template's own and those of a `head` (a time
+    stamp's length, though not its text, is the same in all prompts) included. `text` is without the head."""
 
     text: str
     tokens: int
+    head: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -40,6 +42,25 @@ def repository_text() -> str:
     root = Path(kitedash.__file__).resolve().parent
     parts = [f"\n# {path.relative_to(root.parent)}\n{path.read_text()}" for path in sorted(root.rglob("*.py"))]
     return "".join(part for part in parts if len(part) > 200)
+
+
+class CommonHeads:
+    """How many leading tokens each of several prompts shares with one that came before it. Before all of them comes
+    one with nothing at its head: the engine is primed so."""
+
+    def __init__(self, tokens_of: Callable[[str], tuple[int, ...]]) -> None:
+        self._tokens_of = tokens_of
+        self._seen: set[tuple[int, ...]] = set()
+        self._add(tokens_of(""))
+
+    def take(self, head: str) -> int:
+        tokens = self._tokens_of(head)
+        shared = next((n for n in range(len(tokens), 0, -1) if tokens[:n] in self._seen), 0)
+        self._add(tokens)
+        return shared
+
+    def _add(self, tokens: tuple[int, ...]) -> None:
+        self._seen.update(tokens[:n] for n in range(1, len(tokens) + 1))
 
 
 class PromptWriter:
@@ -59,11 +80,13 @@ class PromptWriter:
         self._words = [word for word in words if len(encode(f" {word}")) == 1]
         self._base: dict[str, int] = {}
 
-    def shared_prefix(self, tokens: int, input_tokens: int) -> SharedPrefix:
+    def shared_prefix(self, tokens: int, input_tokens: int, head: str = "") -> SharedPrefix:
         """A system message whose prompts share exactly `tokens` leading tokens, or those of the bare template where
         that is more. Raises InvalidInput where no question fits behind it."""
-        bare = self._shared("")
-        text = "" if tokens <= bare else self._fit(INSTRUCTIONS, tokens, self._shared, "workload.shared_prefix_tokens")
+        bare = self._shared(head)
+        text = head
+        if tokens > bare:
+            text = self._fit(head + INSTRUCTIONS, tokens, self._shared, "workload.shared_prefix_tokens")
         shared = self._shared(text)
         # What follows the question: the end of the turn and the head of the answer.
         room = input_tokens - (len(self._render(text, "why")) - len(self._encode("why")))
@@ -75,22 +98,28 @@ class PromptWriter:
                 f"template; at most {max(most, 0)} shared tokens fit, or at least "
                 f"{input_tokens + _MIN_QUESTION_TOKENS - room} input tokens.",
             )
-        return SharedPrefix(text, shared)
+        return SharedPrefix(text.removeprefix(head), shared, head)
 
     def question(self, prefix: SharedPrefix, input_tokens: int, random: Random) -> tuple[str, int]:
         """(a question no other one begins like, the tokens of its whole prompt): within 1 % of `input_tokens`."""
         lead = self._lead(random, input_tokens - prefix.tokens)
         start = random.randrange(max(1, len(self._corpus) - input_tokens))
-        if prefix.text not in self._base:
+        system = prefix.head + prefix.text
+        if system not in self._base:
             # The prefix is the long part; only what changes is counted anew for each question.
-            self._base[prefix.text] = len(self._render(prefix.text, "why")) - len(self._render("x", "why"))
-        base = self._base[prefix.text]
+            self._base[system] = len(self._render(system, "why")) - len(self._render("x", "why"))
+        base = self._base[system]
 
         def count(text: str) -> int:
             return base + len(self._render("x", text))
 
         text = self._fit(lead, input_tokens, count, "workload.input_tokens", start)
         return text, count(text)
+
+    def tokens_of_head(self, head: str) -> tuple[int, ...]:
+        """The leading tokens of a prompt whose system message begins with `head`, as far as that decides them."""
+        pairs = zip(self._render(f"{head}alpha", "x"), self._render(f"{head}Why", "x"), strict=False)
+        return tuple(left for left, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def _lead(self, random: Random, room: int) -> str:
         count = max(1, min(_LEAD_WORDS, room // 3))

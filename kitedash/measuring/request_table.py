@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-FORMAT = b"1"
+FORMAT = b"2"
+READABLE = (b"1", FORMAT)  # 1 had no classes, sessions, client processes and moments of single chunks
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ COLUMNS: tuple[Column, ...] = (
     Column("http_status", pa.int32(), "0: no answer came"),
     Column("timed_out", pa.bool_(), "cut off at its time-out, counted from the due time"),
     Column("error", pa.string(), "why it is a failure; empty: it is none"),
+    Column("kind", pa.string(), "which of the workload's kinds of requests it is of"),
+    Column("session", pa.int32(), "position of its session in the traffic file; null: it is of none"),
+    Column("turn", pa.int32(), "its turn in the session, from 0"),
+    Column("planned_s", pa.float64(), "when the traffic file has it due; null: when its session comes to it"),
+    Column("tokens_shared", pa.int32(), "leading prompt tokens that should have been seen before"),
+    Column("process", pa.int32(), "which client process sent it, from 0"),
+    Column("chunk_ms", pa.list_(pa.float32()), "output chunks: ms from the first one to each further one"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
 _SCHEMA = pa.schema(
@@ -69,6 +77,9 @@ def decode(blob: bytes) -> pd.DataFrame:
 def decode_table(blob: bytes) -> pa.Table:
     """The columns of COLUMNS with their types, null where nothing was said. Raises ValueError as `decode` does."""
     table = pq.read_table(io.BytesIO(blob))
-    if (table.schema.metadata or {}).get(b"kitedash.requests") != FORMAT:
+    if (table.schema.metadata or {}).get(b"kitedash.requests") not in READABLE:
         raise ValueError("not a block's requests in a format that this version reads")
+    for field in _SCHEMA:
+        if field.name not in table.schema.names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(NAMES)

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import aiohttp
@@ -146,8 +146,8 @@ class VllmServer:
             environment=shown,
             start_up_s=start_up_s,
         )
-        self._endpoint = endpoint
-        return endpoint
+        self._endpoint = replace(endpoint, pid=self._process.pid, device_ids=self._device.ids)
+        return self._endpoint
 
     def _argv(self, port: int) -> list[str]:
         arguments = engine_argv(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -30,7 +31,16 @@ GAUGES: Mapping[str, str] = {
     "waiting": "vllm:num_requests_waiting",
     "kv_cache_share": "vllm:kv_cache_usage_perc",
 }
-_GAUGE_LINE = re.compile(rf"^({'|'.join(map(re.escape, GAUGES.values()))})(?:{{[^}}]*}})? (\S+)", re.MULTILINE)
+# Read once a second during a block, beside the gauges.
+SAMPLED = ("prompt_tokens", "generation_tokens", "prefix_cache_queries", "prefix_cache_hits", "preemptions")
+_SAMPLED_NAMES: Mapping[str, str] = {**GAUGES, **{name: COUNTERS[name] for name in SAMPLED}}
+
+
+def _lines_of(samples: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"^({'|'.join(map(re.escape, samples))})(?:{{[^}}]*}})? (\S+)", re.MULTILINE)
+
+
+_GAUGE_LINES, _SAMPLED_LINES = _lines_of(GAUGES.values()), _lines_of(_SAMPLED_NAMES.values())
 
 
 @dataclass(frozen=True)
@@ -70,9 +80,18 @@ def parse(text: str) -> Snapshot:
 def parse_gauges(text: str) -> dict[str, float]:
     """Only GAUGES, by a scan: the full parser costs tens of ms, several times a second that would load the machine
     that is being measured."""
-    names = {sample: name for name, sample in GAUGES.items()}
+    return _scan(text, _GAUGE_LINES, GAUGES)
+
+
+def parse_sampled(text: str) -> dict[str, float]:
+    """GAUGES and the counters of SAMPLED, by the same scan."""
+    return _scan(text, _SAMPLED_LINES, _SAMPLED_NAMES)
+
+
+def _scan(text: str, lines: re.Pattern[str], samples: Mapping[str, str]) -> dict[str, float]:
+    names = {sample: name for name, sample in samples.items()}
     found: dict[str, float] = {}
-    for sample, value in _GAUGE_LINE.findall(text):
+    for sample, value in lines.findall(text):
         found[names[sample]] = found.get(names[sample], 0.0) + float(value)
     return found
 
@@ -101,14 +120,28 @@ class Maxima:
 
 
 @contextlib.asynccontextmanager
-async def polling(session: aiohttp.ClientSession, base_url: str, *, interval_s: float) -> AsyncIterator[Maxima]:
-    """Polls the gauges while the body runs. A poll that fails is skipped: the block's own requests tell why."""
+async def polling(
+    session: aiohttp.ClientSession,
+    base_url: str,
+    *,
+    interval_s: float,
+    watch: Callable[[str, float], Awaitable[None]] | None = None,
+) -> AsyncIterator[Maxima]:
+    """Polls the gauges while the body runs. A poll that fails is skipped: the block's own requests tell why.
+
+    `watch` gets each text and the moment, of time.perf_counter, halfway between asking and having it.
+    """
     maxima = Maxima()
 
     async def poll() -> None:
         while True:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
-                maxima.take(parse_gauges(await fetch_text(session, base_url)))
+                asked = time.perf_counter()
+                text = await fetch_text(session, base_url)
+                moment = (asked + time.perf_counter()) / 2
+                maxima.take(parse_gauges(text))
+                if watch is not None:
+                    await watch(text, moment)
             await asyncio.sleep(interval_s)
 
     task = asyncio.create_task(poll())

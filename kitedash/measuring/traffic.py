@@ -16,18 +16,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kitedash.domain.errors import InvalidInput, KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.schedule import due_times_s, generator, sha256_of
+from kitedash.domain.workload import LEAST_OWN_TOKENS, THE_ONE_KIND, drawn_tokens
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.process import Spawn, clean_environment
-from kitedash.measuring.prompt_text import PromptWriter, SharedPrefix
+from kitedash.measuring.prompt_text import CommonHeads, PromptWriter, SharedPrefix
 from kitedash.settings import PROJECT_ROOT
 
-FORMAT = 1
+FORMAT = 2
 PRIME_QUESTION = "Name the first file above."
 
 
@@ -42,23 +44,31 @@ class Request:
     tokens_in: int
     tokens_out: int
     kind: str = "chat"
+    session: int | None = None
+    turn: int = 0
+    think_time_s: float = 0.0
+    head: str = ""  # stands before the prefix, such as a time stamp
+    shared_tokens: int = 0  # leading prompt tokens that an earlier request had too, the template's included
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """One block's traffic. `shared_tokens` is what all its prompts begin with, template included."""
+    """One block's traffic."""
 
     rate_per_s: float
     block: int
     seed: int
     duration_s: float
     prefixes: Mapping[str, str]
-    shared_tokens: int
     requests: tuple[Request, ...]
     sha256: str
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        return messages_of(self.prefixes[request.prefix], request.question)
+        return messages_of(request.head + self.prefixes[request.prefix], request.question)
+
+    def prompt(self, request: Request) -> str:
+        """The text of a completion."""
+        return request.head + self.prefixes[request.prefix] + request.question
 
 
 def messages_of(prefix: str, question: str) -> list[dict[str, str]]:
@@ -78,7 +88,6 @@ def read(path: Path) -> Traffic:
         seed=head["seed"],
         duration_s=head["duration_s"],
         prefixes=head["prefixes"],
-        shared_tokens=head["shared_tokens"],
         requests=tuple(Request(**line) for line in lines),
         sha256=sha256_of(content),
     )
@@ -168,7 +177,8 @@ def write_all(writer: PromptWriter, workload: Workload, plan: LoadPlan, folder: 
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
     try:
-        prefix = writer.shared_prefix(workload.shared_prefix_tokens, workload.input_tokens)
+        head = time_stamp(0.0) if workload.timestamp_first else ""
+        prefix = writer.shared_prefix(workload.shared_prefix_tokens, workload.input_tokens, head)
         for rate_per_s in plan.rates_per_s:
             for block in range(plan.blocks):
                 lines = _block_lines(writer, prefix, workload, plan, rate_per_s, block)
@@ -190,8 +200,7 @@ def _block_lines(
         "seed": plan.seed,
         "duration_s": plan.block_duration_s,
         "arrivals": workload.arrivals,
-        "prefixes": {"shared": prefix.text},
-        "shared_tokens": prefix.tokens,
+        "prefixes": {THE_ONE_KIND: prefix.text},
         "prime_question": PRIME_QUESTION,
     }
     random = generator(plan.seed, rate_per_s, block, "questions")
@@ -201,10 +210,25 @@ def _block_lines(
         block=block,
         duration_s=plan.block_duration_s,
         arrivals=workload.arrivals,
+        burstiness=workload.burstiness,
     )
+    lengths = generator(plan.seed, rate_per_s, block, "lengths")
+    least = min(workload.input_tokens, prefix.tokens + LEAST_OWN_TOKENS)
+    seen = CommonHeads(writer.tokens_of_head)
     for index, due_s in enumerate(due):
-        question, tokens_in = writer.question(prefix, workload.input_tokens, random)
-        yield asdict(Request(index, due_s, "shared", question, tokens_in, workload.output_tokens))
+        asked = drawn_tokens(lengths.random(), workload.input_tokens, workload.input_tokens_p90, least)
+        tokens_out = drawn_tokens(lengths.random(), workload.output_tokens, workload.output_tokens_p90, 1)
+        question, tokens_in = writer.question(prefix, asked, random)
+        head = time_stamp(due_s) if workload.timestamp_first else ""
+        shared = seen.take(head) if head else prefix.tokens
+        yield asdict(
+            Request(index, due_s, THE_ONE_KIND, question, tokens_in, tokens_out, head=head, shared_tokens=shared)
+        )
+
+
+def time_stamp(due_s: float) -> str:
+    """The line that some clients put at the head of a system prompt: the time of the request, to the microsecond."""
+    return f"{datetime(2026, 1, 1, 9, tzinfo=UTC) + timedelta(seconds=due_s):%H:%M:%S.%f on %d %B %Y}\n"
 
 
 def main(argv: Sequence[str]) -> int:

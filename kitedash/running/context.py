@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from db import experiments, runs
 from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.run_plan import MEASURED
 from kitedash.measuring.device import Device
 from kitedash.measuring.process import Spawn
 from kitedash.measuring.server import VLLM, EngineProgram, VllmServer
@@ -37,6 +38,7 @@ class RunContext:
     spec: ExperimentSpec
     candidate: Candidate
     repeat: int = 0
+    purpose: str = MEASURED
     server: VllmServer | None = field(default=None, init=False)
 
     @property
@@ -87,4 +89,4 @@ def load_context(worker: WorkerContext, run_id: str) -> RunContext:
     with worker.sessions() as session:
         run = runs.get(session, run_id)
         spec = experiments.spec_of(experiments.get(session, run.experiment_id))
-        return RunContext(worker, run_id, spec, runs.candidate_of(run), run.repeat)
+        return RunContext(worker, run_id, spec, runs.candidate_of(run), run.repeat, run.purpose)

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from db import results, runs
+from db import memory, results, runs
 from kitedash.domain.experiment import ExperimentSpec
+from kitedash.domain.memory_ladder import STEPS_A_LENGTH, MemoryStep, died, ladder, next_step
 from kitedash.domain.results import BlockResult, LevelStatus
-from kitedash.domain.run_plan import LEAST_RATES, LOAD, OVERLOADED_BLOCKS, PREPARE, QUALITY, planned_blocks
+from kitedash.domain.run_plan import LEAST_RATES, LOAD, MEMORY, OVERLOADED_BLOCKS, PREPARE, QUALITY, planned_blocks
+from kitedash.domain.schedule import dispersion
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.load_stage import measure_block
+from kitedash.measuring.memory_stage import measure_step, read_room
+from kitedash.measuring.model_config import read_model_config
 from kitedash.measuring.suite_stage import ask_suite
 from kitedash.running.context import RunContext
 
@@ -52,6 +56,8 @@ async def perform(run: RunContext, stage: str) -> None:
         await run.get_server(progress.say)
     elif stage == LOAD:
         await _load(run, progress)
+    elif stage == MEMORY:
+        await _memory(run, progress)
     else:
         await _quality(run, progress, stage.removeprefix(f"{QUALITY}:"))
 
@@ -89,7 +95,8 @@ async def _load(run: RunContext, progress: Progress) -> None:
             result = await _on_server(run, progress, measure)
             with run.worker.sessions.begin() as session:
                 results.store_block(session, run.run_id, result, datetime.now(UTC))
-        summary = await asyncio.to_thread(summarize_level, _blocks(run, rate_per_s), plan.warm_up_s)
+        spread = dispersion(run.spec.workload.arrivals, run.spec.workload.burstiness)
+        summary = await asyncio.to_thread(summarize_level, _blocks(run, rate_per_s), plan.warm_up_s, spread)
         with run.worker.sessions.begin() as session:
             results.store_level(session, run.run_id, summary)
         overloaded = summary.status is LevelStatus.OVERLOADED
@@ -118,6 +125,44 @@ async def _quality(run: RunContext, progress: Progress, suite: str) -> None:
             results.store_suite(session, run.run_id, result, datetime.now(UTC))
 
     await _on_server(run, progress, ask)
+
+
+async def _memory(run: RunContext, progress: Progress) -> None:
+    """Step by step up the ladder. An engine that dies of a step is its result, not the run's end: the next step gets a
+    new one, and no step goes beyond."""
+    config, on, facts = None, None, None
+    while True:
+        endpoint = await _endpoint(run, progress)
+        assert run.server is not None
+        assert run.server.facts is not None
+        if config is None:
+            config = await asyncio.to_thread(read_model_config, endpoint.tokenizer_dir)
+        if on is None or run.server.facts is not facts:
+            facts = run.server.facts
+            room = await read_room(endpoint, run.candidate, facts, config)
+            assert run.spec.memory is not None
+            on = ladder(run.spec.memory, run.spec.workload, room)
+        with run.worker.sessions() as session:
+            steps = memory.steps(session, run.run_id)
+        asked = next_step(steps, on)
+        if asked is None:
+            return
+        what = f"{asked.concurrency:,} at once of {asked.prompt_tokens:,} prompt tokens"
+        progress.count(len(steps), max(len(steps) + 1, STEPS_A_LENGTH * len(on.lengths)), what)
+        step: MemoryStep | None = None
+        try:
+            step = await measure_step(
+                endpoint, asked, on.room, vocabulary=config.vocab_size, seed=run.spec.load.for_repeat(run.repeat).seed
+            )
+        except Exception as error:  # whatever it looks like from the outside: is it the server?
+            if await _is_alive(run):
+                raise
+            run.log(f"the engine died of {what}: {error}")
+        if step is None or not await _is_alive(run):
+            step = died(asked, str(run.server.failure()), on.room)
+            run.server.begin_stage()  # this death was the answer to a question
+        with run.worker.sessions.begin() as session:
+            memory.store_step(session, run.run_id, step, datetime.now(UTC))
 
 
 async def _on_server(run: RunContext, progress: Progress, work: Callable[[Endpoint], Awaitable[Found]]) -> Found:

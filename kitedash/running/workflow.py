@@ -48,7 +48,7 @@ async def run_workflow(run_id: str) -> None:
         return
     _active.add(run_id)
     try:
-        for position, stage in enumerate(stage_names(run.spec)):
+        for position, stage in enumerate(stage_names(run.spec, run.purpose)):
             if sentence := await stage_step(run, stage, position):
                 await _clear(run)
                 _end(run, runs.fail, sentence)

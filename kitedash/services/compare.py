@@ -12,6 +12,7 @@ from kitedash.domain.experiment import ArgValue, Candidate, SuiteChoice
 from kitedash.domain.quality import paired_change
 from kitedash.domain.results import Estimate
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence
+from kitedash.services.noise_view import cost_could_swap
 from kitedash.services.quality_views import repository_suite
 from kitedash.services.views import CandidateView, TradeoffView
 
@@ -65,8 +66,13 @@ def compare(evidence: ExperimentEvidence, view: TradeoffView, name: str, other: 
         name=name,
         other=other,
         differences=(
-            comparison.ttft_difference(_ttft(mine), _ttft(theirs)),
-            comparison.cost_difference(_cost(mine), _cost(theirs)),
+            comparison.ttft_difference(_ttft(mine), _ttft(theirs), view.noise.ttft_p90),
+            comparison.cost_difference(
+                _cost(mine),
+                _cost(theirs),
+                view.noise.cost,
+                could_swap=cost_could_swap(mine.view, theirs.view, view),
+            ),
             comparison.pass_rate_difference(
                 Side(mine.view.pass_rate),
                 Side(theirs.view.pass_rate),

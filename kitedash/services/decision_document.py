@@ -20,6 +20,7 @@ from kitedash.services import decision_parts as parts
 from kitedash.services.compare import ComparisonView, against_front
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, experiment_evidence
 from kitedash.services.evidence_hashes import experiment_spec, run_hashes
+from kitedash.services.noise_view import noise_apart
 from kitedash.services.pricing import Prices
 from kitedash.services.table import CPU_SENTENCE
 from kitedash.services.tradeoff import assemble
@@ -58,14 +59,27 @@ def gather(
     """
     evidence, prices = evidence or experiment_evidence(experiment_id), Prices()
     ended = {run.id for run in runs.of_experiment(session, experiment_id) if RunStatus(run.status).is_final}
-    run_ids = [run_id for candidate in evidence.candidates for run_id in candidate.run_ids if run_id in ended]
+    view = assemble(evidence, prices, targets=targets)
+    run_ids = [
+        run_id
+        for candidate in evidence.candidates
+        for run_id in _evidence_of(candidate, evidence, view)
+        if run_id in ended
+    ]
     return Gathered(
         evidence=evidence,
-        view=assemble(evidence, prices, targets=targets),
+        view=view,
         prices=prices,
         hashes=run_hashes(session, run_ids),
         experiment=experiment_part(session, experiment_id),
     )
+
+
+def _evidence_of(candidate: CandidateEvidence, evidence: ExperimentEvidence, view: TradeoffView) -> tuple[str, ...]:
+    """The runs that a candidate's numbers rest on: of the baseline also the one that the noise floor rests on."""
+    if not candidate.is_baseline or evidence.twice is None or not view.noise.is_measured:
+        return candidate.run_ids
+    return (*candidate.run_ids, evidence.twice.again_run_id)
 
 
 def experiment_part(session: Session, experiment_id: str) -> ExperimentPart:
@@ -152,7 +166,7 @@ def _option(
         on_front=view.on_front,
         front_probability=view.front_probability,
         reason="" if role == "chosen" else content.rejected.get(view.name, ""),
-        product_reason="" if view.on_front else _product_reason(view, stored, front),
+        product_reason="" if view.on_front else _product_reason(view, stored, front, gathered.view),
         run_status=view.run_status,
         error=view.error,
         statuses=parts.statuses(view),
@@ -164,15 +178,18 @@ def _option(
         settings=parts.settings(stored.candidate),
         server=parts.server(view.facts) if view.facts is not None else None,
         price=parts.price(gathered.prices.of(view.facts, view.devices)),
-        evidence=parts.run_evidence(stored.run_ids, gathered.hashes),
+        evidence=parts.run_evidence(_evidence_of(stored, gathered.evidence, gathered.view), gathered.hashes),
         settles=view.settles,
         notes=view.notes,
     )
 
 
-def _product_reason(view: CandidateView, stored: CandidateEvidence, front: Sequence[tuple[str, Numbers]]) -> str:
+def _product_reason(
+    view: CandidateView, stored: CandidateEvidence, front: Sequence[tuple[str, Numbers]], of_all: TradeoffView
+) -> str:
     mine = view.three_numbers
     compares = view.front_probability is not None and not stored.other_requests
+    dominated_by = decision.dominating(mine, front) if mine is not None and compares else ()
     return decision.product_reason(
         view.name,
         run_status=view.run_status,
@@ -181,7 +198,10 @@ def _product_reason(view: CandidateView, stored: CandidateEvidence, front: Seque
         held=view.point is not None,
         statuses=parts.statuses(view),
         failed_suites=[suite.name for suite in view.suites if suite.verdict == "fail"],
-        dominated_by=decision.dominating(mine, front) if mine is not None and compares else (),
+        dominated_by=dominated_by,
+        noise_apart=[
+            one.name for one in of_all.candidates if one.name in dominated_by and noise_apart(view, one, of_all)
+        ],
         incomplete=_incomplete(view, stored),
     )
 
@@ -209,6 +229,8 @@ def _incomplete(view: CandidateView, stored: CandidateEvidence) -> str:
 
 def _notes(view: TradeoffView) -> tuple[str, ...]:
     notes = list(view.notes)
+    if view.noise.is_measured:
+        notes += [sentence for sentence in (view.noise.sentence, view.noise.moved) if sentence]
     if view.device_kind == "cpu":
         notes.append(CPU_SENTENCE)
     if view.runs_active:

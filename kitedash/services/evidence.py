@@ -15,6 +15,9 @@ from db.engine import sessions
 from db.models import Experiment, Run
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import Answer, BlockResult, LevelStatus, LevelSummary, RunStatus, ServerFacts
+from kitedash.domain.run_order import as_written
+from kitedash.domain.run_plan import AGAIN, MEASURED
+from kitedash.domain.schedule import dispersion
 from kitedash.measuring.levels import summarize_level
 from kitedash.settings import settings
 
@@ -68,8 +71,23 @@ class CandidateEvidence:
     other_requests: bool = False
 
 
+@dataclass(frozen=True)
+class MeasuredTwice:
+    """The baseline's load at the start of the experiment and once more at its end, under the same requests: the A/A
+    pair. `status` is that of the second run; `differs` says why the two do not compare, "" where they do."""
+
+    first_run_id: str
+    again_run_id: str
+    status: RunStatus
+    first: tuple[LevelSummary, ...]  # by rate
+    again: tuple[LevelSummary, ...]
+    differs: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class ExperimentEvidence:
+    """`twice` is None where the baseline is not measured twice."""
+
     id: str
     name: str
     created_at: datetime
@@ -77,6 +95,7 @@ class ExperimentEvidence:
     candidates: tuple[CandidateEvidence, ...]
     runs_active: int
     revision: str
+    twice: MeasuredTwice | None = None
 
 
 def experiment_evidence(experiment_id: str) -> ExperimentEvidence:
@@ -121,11 +140,12 @@ def combined(
 ) -> ExperimentEvidence:
     """The evidence from the experiment's runs and from the results of those that count."""
     spec = experiments.spec_of(experiment)
-    all_runs = runs.newest(stored_runs)
+    counted = runs.newest(stored_runs)
+    all_runs = [run for run in counted if run.purpose == MEASURED]
     repeats: dict[str, list[Run]] = {}
     for run in all_runs:
         repeats.setdefault(run.candidate_name, []).append(run)
-    candidates = tuple(_candidate(group, spec, by_run) for group in repeats.values())
+    candidates = tuple(_candidate(repeats[name], spec, by_run) for name in as_written(spec, repeats))
     other = _of_other_requests(all_runs, {run_id: found.schedules for run_id, found in by_run.items()})
     candidates = tuple(replace(one, other_requests=not other.isdisjoint(one.run_ids)) for one in candidates)
     return ExperimentEvidence(
@@ -134,8 +154,9 @@ def combined(
         created_at=experiment.created_at,
         spec=spec,
         candidates=candidates,
-        runs_active=sum(not RunStatus(run.status).is_final for run in all_runs),
+        runs_active=sum(not RunStatus(run.status).is_final for run in counted),
         revision=f"{len(stored_runs)}.{sum(run.revision for run in stored_runs)}",
+        twice=_twice(all_runs, next((run for run in counted if run.purpose == AGAIN), None), by_run),
     )
 
 
@@ -160,6 +181,23 @@ def _candidate(repeats: Sequence[Run], spec: ExperimentSpec, by_run: Mapping[str
         complete=_complete(status, levels, spec),
         suites=by_suite,
         same_arrivals=same_arrivals,
+    )
+
+
+def _twice(measured: Sequence[Run], again: Run | None, by_run: Mapping[str, RunResults]) -> MeasuredTwice | None:
+    first = next((run for run in measured if run.is_baseline and run.repeat == 0), None)
+    if first is None or again is None:
+        return None
+    one, other = by_run[first.id], by_run[again.id]
+    shared = one.schedules.keys() & other.schedules.keys()
+    same = all(one.schedules[block] == other.schedules[block] for block in shared)
+    return MeasuredTwice(
+        first_run_id=first.id,
+        again_run_id=again.id,
+        status=RunStatus(again.status),
+        first=one.levels,
+        again=other.levels,
+        differs="" if same else "the baseline was measured again with other requests than at first",
     )
 
 
@@ -199,12 +237,13 @@ def _levels(
     if len(measured) < 2:
         return (tuple(levels[measured[0].id]) if measured else ()), False
     key = tuple((run.id, run.revision) for run in measured)
-    return _pooled(settings().url, key, spec.load.warm_up_s)
+    spread = dispersion(spec.workload.arrivals, spec.workload.burstiness)
+    return _pooled(settings().url, key, spec.load.warm_up_s, spread)
 
 
 @lru_cache(maxsize=128)
 def _pooled(
-    url: str, revisions: tuple[tuple[str, int], ...], warm_up_s: float
+    url: str, revisions: tuple[tuple[str, int], ...], warm_up_s: float, spread: float
 ) -> tuple[tuple[LevelSummary, ...], bool]:
     """Opens the blobs of all blocks, so it is kept by the runs' revisions: moving a target must not open them again."""
     by_rate: dict[float, list[BlockResult]] = {}
@@ -213,5 +252,5 @@ def _pooled(
             for block in results.blocks(session, run_id):
                 by_rate.setdefault(block.rate_per_s, []).append(block)
     schedules = [(rate, block.schedule_sha256) for rate, blocks in by_rate.items() for block in blocks]
-    summaries = tuple(summarize_level(by_rate[rate], warm_up_s) for rate in sorted(by_rate))
+    summaries = tuple(summarize_level(by_rate[rate], warm_up_s, spread) for rate in sorted(by_rate))
     return summaries, len(set(schedules)) < len(schedules)

@@ -20,6 +20,7 @@ from db.engine import sessions
 from db.models import Suite
 from kitedash.domain.canonical_json import canonical, sha256_of
 from kitedash.domain.results import Answer, BlockResult, Estimate, LevelSummary
+from kitedash.domain.run_plan import MEASURED
 from kitedash.settings import settings
 
 
@@ -56,6 +57,8 @@ def run_hash(session: Session, run_id: str) -> str:
             "is_baseline": run.is_baseline,
             "repeat": run.repeat,
             "retry_of": run.retry_of,
+            # Only where it is not what all runs were when records began: their hashes must stay as they are.
+            **({} if run.purpose == MEASURED else {"purpose": run.purpose}),
             "status": run.status,
             "error": run.error,
             "server_facts": run.server_facts,

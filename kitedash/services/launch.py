@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -12,8 +12,9 @@ from db import experiments, runs
 from db.engine import hold_write_lock, sessions
 from kitedash.domain.canonical_json import sha256_of, written
 from kitedash.domain.errors import InvalidInput, Refused
-from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.results import RunStatus
+from kitedash.domain.run_order import planned_runs
 from kitedash.measuring.vllm_check import parser_refusals
 from kitedash.running.queue import enqueue_in
 from kitedash.services.actor import Actor, require
@@ -74,18 +75,20 @@ def _store(
 ) -> str:
     now, experiment_id, launched_before = datetime.now(UTC), str(uuid4()), runs.count(session)
     experiments.add(session, experiment_id, spec, spec_sha256, created_by=actor.name, now=now, launch_key=launch_key)
-    for position, (repeat, candidate) in enumerate(run_order(check.candidates, spec.baseline, spec.repeats)):
+    for position, planned in enumerate(planned_runs(spec, check.candidates)):
+        candidate = planned.candidate
         run_id, queue = str(uuid4()), check.queues[candidate.name]
         runs.add(
             session,
             run_id,
             experiment_id=experiment_id,
             position=position,
-            repeat=repeat,
+            repeat=planned.repeat,
             candidate=candidate,
             is_baseline=candidate.name == spec.baseline,
             queue=queue,
             now=now,
+            purpose=planned.purpose,
         )
         if candidate.name in check.refused:
             runs.fail(session, run_id, check.refused[candidate.name], now)
@@ -98,15 +101,6 @@ def _store(
 def hash_of(spec: ExperimentSpec) -> str:
     """SHA-256 of the specification as canonical JSON: equal for files that differ only in layout and order of keys."""
     return sha256_of(written(spec.model_dump(mode="json")))
-
-
-def run_order(candidates: Sequence[Candidate], baseline: str, repeats: int) -> Iterator[tuple[int, Candidate]]:
-    """(repeat, candidate) as they are queued: the baseline first, the others as written, then all of them again.
-
-    Repeats are interleaved, so that a slow drift of the machine touches all candidates alike.
-    """
-    ordered = sorted(candidates, key=lambda candidate: candidate.name != baseline)  # stable: the others keep order
-    return ((repeat, candidate) for repeat in range(repeats) for candidate in ordered)
 
 
 def _launched_before(session: Session, spec_sha256: str, queues: set[str]) -> str | None:

@@ -12,6 +12,8 @@ from db.models import Worker
 from kitedash.domain.command import CPU, engine_argv, engine_environment
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import RunStatus
+from kitedash.domain.run_order import PlannedRun, planned_runs
+from kitedash.domain.run_plan import AGAIN
 from kitedash.domain.run_time import NOTHING, History, RunKind, Span, ends, least_blocks_s
 from kitedash.domain.run_time import Minutes as Minutes
 from kitedash.domain.wording import listed, minutes
@@ -55,12 +57,14 @@ class CandidatePreview:
 class LaunchPreview:
     """`minutes` is the whole experiment from its first run on, as its slots would work through it; `wait` is until
     that begins. Both are None where too little is known (`basis` says so); `at_least_minutes` is then that of the
-    load blocks that are measured in any case. `waiting_runs` are queued before it in the same queues."""
+    load blocks that are measured in any case. `waiting_runs` are queued before it in the same queues; `noise_floor`
+    says that one of its own `runs` measures the baseline again."""
 
     device_kind: DeviceKind
     device_name: str
     candidates: tuple[CandidatePreview, ...]
     runs: int
+    noise_floor: bool
     minutes: Minutes | None
     at_least_minutes: float
     basis: str
@@ -80,19 +84,24 @@ def preview(spec: ExperimentSpec, *, device_kind: DeviceKind | None = None) -> L
         queued = open_runs(session, now, past).queues
     kinds = {one.name: kind_of(one, _device_name(check, one, alive)) for one in check.candidates}
     spans = {name: past.run(spec, kind) for name, kind in kinds.items()}
-    able = [candidate.name for candidate in check.candidates if candidate.name not in check.refused]
+    planned = planned_runs(spec, check.candidates)
+    able = [one for one in planned if one.candidate.name not in check.refused]
     slots = {queue: sum(worker.queue == queue for worker in alive) for queue in queues}
-    whole = _whole(spec, check, {name: spans[name] for name in able}, slots) if able else None
+    taking = [past.run(spec, kinds[one.candidate.name], one.purpose) for one in able]
+    whole = _whole(check, able, taking, slots) if able else None
     least_s = least_blocks_s(spec.load)
-    at_least = _whole(spec, check, dict.fromkeys(able, Span(least_s, least_s, least_s)), slots) or NOTHING
+    at_least = _whole(check, able, [Span(least_s, least_s, least_s)] * len(able), slots) or NOTHING
     return LaunchPreview(
         device_kind=check.kind,
         device_name=next((kind.device_name for kind in kinds.values() if kind.device_name), ""),
         candidates=tuple(_candidate(spec, check, candidate, spans[candidate.name]) for candidate in check.candidates),
-        runs=len(check.candidates) * spec.repeats,
+        runs=len(planned),
+        noise_floor=any(one.purpose == AGAIN for one in planned),
         minutes=whole.minutes if whole else None,
         at_least_minutes=at_least.middle / 60,
-        basis=_basis(spec, past, [kinds[name] for name in able], known=whole is not None),
+        basis=_basis(
+            spec, past, [kind for name, kind in kinds.items() if name not in check.refused], known=whole is not None
+        ),
         waiting_runs=waiting_runs,
         wait=_wait([queued[queue].wait if queue in queued else None for queue in queues]),
         warnings=_warnings(check),
@@ -143,13 +152,14 @@ def _device_name(check: LaunchCheck, candidate: Candidate, alive: Sequence[Worke
 
 
 def _whole(
-    spec: ExperimentSpec, check: LaunchCheck, spans: Mapping[str, Span | None], slots: Mapping[str, int]
+    check: LaunchCheck, planned: Sequence[PlannedRun], spans: Sequence[Span | None], slots: Mapping[str, int]
 ) -> Span | None:
-    """Until the last run ends, each queue by itself; where no worker is live, as if one were."""
+    """Until the last of the runs ends, each queue by itself; where no worker is live, as if one were. `spans`: how long
+    each takes."""
     found = NOTHING
     for queue in slots:
-        of_queue = [span for name, span in spans.items() if check.queues[name] == queue]
-        for end in ends([NOTHING] * max(1, slots[queue]), of_queue * spec.repeats):
+        of_queue = [span for one, span in zip(planned, spans, strict=True) if check.queues[one.candidate.name] == queue]
+        for end in ends([NOTHING] * max(1, slots[queue]), of_queue):
             if end is None:
                 return None
             found = Span(max(found.low, end.low), max(found.middle, end.middle), max(found.high, end.high))

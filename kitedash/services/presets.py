@@ -10,4 +10,4 @@ from kitedash.services.views import TradeoffView
 
 def presets(view: TradeoffView) -> tuple[Preset, ...]:
     """Cheapest that meets, fastest, best quality: which candidate each picks under the view's targets."""
-    return rule.presets([contender(one) for one in view.candidates], view.recommendation)
+    return rule.presets([contender(one) for one in view.candidates], view.recommendation, view.noise.ttft_p90)

@@ -1,4 +1,4 @@
-"""A run's raw data as files: every request, every load level, every answer, as Parquet or CSV.
+"""A run's raw data as files: every request, the server's seconds, every load level and answer, as Parquet or CSV.
 
 Written as it is read, block by block, so that no more than one block is held.
 """
@@ -19,13 +19,13 @@ from sqlalchemy.orm import Session
 from db import experiments, results, runs
 from db.engine import sessions
 from kitedash.domain.csv_cell import csv_cell
-from kitedash.domain.latency import PARTS
-from kitedash.domain.results import Answer, LevelSummary
-from kitedash.measuring import request_table
+from kitedash.domain.request_parts import PARTS
+from kitedash.domain.results import Answer, BlockResult, LevelSummary
+from kitedash.measuring import request_table, timeline
 from kitedash.measuring.request_table import Column, decode_table
 from kitedash.settings import settings
 
-What = Literal["requests", "levels", "answers"]
+What = Literal["requests", "timeline", "levels", "answers"]
 Format = Literal["parquet", "csv"]
 WHATS: Final[tuple[What, ...]] = get_args(What)
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -67,6 +67,8 @@ def columns(what: What) -> tuple[Column, ...]:
     """The columns of a file with their types and meanings; the unit is in the name."""
     if what == "requests":
         return (*_BLOCK_COLUMNS, *request_table.COLUMNS)
+    if what == "timeline":
+        return (*_BLOCK_COLUMNS, *timeline.COLUMNS)
     return _level_columns() if what == "levels" else _ANSWER_COLUMNS
 
 
@@ -82,7 +84,8 @@ def write(run_id: str, what: What, file_format: Format, target: BinaryIO) -> int
     rows. Raises NotFound, before anything is written."""
     with sessions(settings().url)() as session:
         runs.get(session, run_id)
-        tables = {"requests": _requests, "levels": _levels, "answers": _answers}[what](session, run_id)
+        of = {"requests": _requests, "timeline": _timeline, "levels": _levels, "answers": _answers}
+        tables = of[what](session, run_id)
         return (_write_parquet if file_format == "parquet" else _write_csv)(_schema(what), tables, target)
 
 
@@ -105,14 +108,20 @@ def _schema(what: What) -> pa.Schema:
 
 
 def _requests(session: Session, run_id: str) -> Iterator[pa.Table]:
-    schema = _schema("requests")
     for block in results.each_block(session, run_id):
-        table = decode_table(block.requests_blob)
-        head = (block.rate_per_s, block.block, str(block.status))
-        first = [
-            pa.array([value] * len(table), column.type) for value, column in zip(head, _BLOCK_COLUMNS, strict=True)
-        ]
-        yield pa.Table.from_arrays([*first, *table.columns], schema=schema)
+        yield _with_block(block, decode_table(block.requests_blob), _schema("requests"))
+
+
+def _timeline(session: Session, run_id: str) -> Iterator[pa.Table]:
+    for block in results.block_heads(session, run_id):
+        if blob := results.timeline(session, run_id, block.rate_per_s, block.block):
+            yield _with_block(block, timeline.decode_table(blob), _schema("timeline"))
+
+
+def _with_block(block: BlockResult, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    head = (block.rate_per_s, block.block, str(block.status))
+    first = [pa.array([value] * len(table), column.type) for value, column in zip(head, _BLOCK_COLUMNS, strict=True)]
+    return pa.Table.from_arrays([*first, *table.columns], schema=schema)
 
 
 def _levels(session: Session, run_id: str) -> Iterator[pa.Table]:

@@ -48,6 +48,7 @@ def retry_run(run_id: str, actor: Actor) -> str:
             queue=old.queue,
             now=now,
             retry_of=old.id,
+            purpose=old.purpose,
         )
         enqueue_in(session.connection(), new_id, old.queue, url, priority=launched_before + 1)
     return new_id

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from db import results, runs
+from db import memory, results, runs
 from db.engine import sessions
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.latency import is_held
+from kitedash.domain.memory_ladder import MemoryStep
 from kitedash.domain.results import BlockResult, LevelSummary
 from kitedash.services.answers import SuiteAnswers, suite_answers
 from kitedash.services.change_token import progress_token
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence
 from kitedash.services.kept_evidence import kept_evidence, kept_results, kept_view
 from kitedash.services.limits import AskedLimits
+from kitedash.services.memory_view import MemoryView, memory_view
 from kitedash.services.quality_views import suite_views
 from kitedash.services.raw_data import Format, What, name_of
 from kitedash.services.runs import newest_experiment, run_items, run_view
@@ -40,8 +42,11 @@ class RunDetail:
     levels: tuple[LevelPoint, ...]
     blocks: tuple[BlockResult, ...]
     blocks_version: str
+    timelines: int  # blocks that have one
+    memory: tuple[MemoryStep, ...]
     suites: tuple[SuiteView, ...]
     answers: SuiteAnswers | None
+    memory: MemoryView | None = None  # None without such a stage
     token: str = ""  # of `change_token`, from before all of this was read
 
     @property
@@ -101,8 +106,11 @@ def page(
             levels=tuple(_level(level, view) for level in found.levels),
             blocks=tuple(results.block_heads(session, chosen)),
             blocks_version=results.blocks_version(session, chosen),
-            suites=_suites(mine, own, baseline, evidence),
+            timelines=results.timelines(session, chosen),
+            memory=tuple(memory.steps(session, chosen)),
+            suites=() if run.is_again else _suites(mine, own, baseline, evidence),
             answers=answers,
+            memory=None if run.is_again else memory_view(session, chosen, spec),
             token=token,
         )
 

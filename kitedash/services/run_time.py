@@ -82,7 +82,8 @@ def open_runs(session: Session, now: datetime, past: History | None = None) -> O
         # Experiments of runs that were queued since the first query are unknown here: the next look has them.
         waiting = [run for run in runs.waiting(session, queue) if run.experiment_id in specs]
         spans = tuple(
-            past.run(specs[run.experiment_id], kind_of(runs.candidate_of(run), slots[0].device_name)) for run in waiting
+            past.run(specs[run.experiment_id], kind_of(runs.candidate_of(run), slots[0].device_name), run.purpose)
+            for run in waiting
         )
         busy = [left[run.id].span for slot in slots if (run := on_slot.get(slot.slot))]
         free = [NOTHING] * (len(slots) - len(busy))
@@ -104,6 +105,7 @@ def _of_running(
     progress = Progress(
         finished=frozenset(stage.name for stage in stages if stage.status == StageStatus.FINISHED),
         now=None if under_way is None else _stage_now(under_way, now, facts.start_up_s if facts else None),
+        purpose=run.purpose,
     )
     return TimeLeft(remaining(spec, kind, past, progress), known_remaining(spec, kind, past, progress))
 

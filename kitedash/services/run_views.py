@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import datetime
 
 from kitedash.domain.results import ServerFacts
+from kitedash.domain.run_plan import AGAIN, MEASURED
 from kitedash.domain.run_time import Minutes
 
 
@@ -19,6 +20,15 @@ class StageView:
     executions: int
     started_at: datetime
     finished_at: datetime | None
+
+
+AGAIN_IN_WORDS = "baseline, measured again (noise floor)"
+
+
+def title_of(candidate_name: str, *, is_baseline: bool, purpose: str) -> str:
+    if purpose == AGAIN:
+        return f"{candidate_name} (baseline again)"
+    return f"{candidate_name} (baseline)" if is_baseline else candidate_name
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,17 @@ class RunView:
     retry_refusal: str = ""  # why not, where it can't
     invalid_levels: tuple[str, ...] = ()  # a sentence for each rate that gave no result
     repeat: int = 0
+    purpose: str = MEASURED
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it only measures the baseline's load once more, for the noise floor."""
+        return self.purpose == AGAIN
+
+    @property
+    def title(self) -> str:
+        """The candidate's name, and what this run is of the experiment."""
+        return title_of(self.candidate_name, is_baseline=self.is_baseline, purpose=self.purpose)
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,7 @@ class RunItem:
     status: str
     repeat: int
     retried_by: str | None
+    title: str = ""  # as of a `RunView`
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from kitedash.services.run_views import (
     RunView,
     StageView,
     WorkerView,
+    title_of,
 )
 from kitedash.settings import settings
 
@@ -71,7 +72,15 @@ def run_items(experiment_id: str) -> tuple[RunItem, ...]:
         of_it = runs.of_experiment(session, experiments.get(session, experiment_id).id)
         retried_by = runs.replacements(session, [run.id for run in of_it])
         return tuple(
-            RunItem(run.id, run.candidate_name, run.status, run.repeat, retried_by.get(run.id)) for run in of_it
+            RunItem(
+                run.id,
+                run.candidate_name,
+                run.status,
+                run.repeat,
+                retried_by.get(run.id),
+                title_of(run.candidate_name, is_baseline=run.is_baseline, purpose=run.purpose),
+            )
+            for run in of_it
         )
 
 
@@ -163,6 +172,7 @@ def _run_views(
             retry_refusal=refusals[run.id],
             invalid_levels=invalid_levels(invalid.get(run.id, ())),
             repeat=run.repeat,
+            purpose=run.purpose,
         )
         for run in of_it
     )

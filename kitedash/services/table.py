@@ -52,6 +52,8 @@ def render(view: TradeoffView) -> str:
     if view.recommendation.settles:
         parts += ["What would settle it:", *(f"  - {settles}" for settles in view.recommendation.settles)]
     parts += view.notes
+    if len(view.candidates) > 1:
+        parts += [sentence for sentence in (view.noise.sentence, view.noise.moved) if sentence]
     if view.device_kind == "cpu":
         parts.append(CPU_SENTENCE)
     return "\n".join(parts) + "\n"

@@ -13,11 +13,13 @@ from kitedash.domain import cost, settle
 from kitedash.domain.cost import HeldRange
 from kitedash.domain.experiment import ExperimentSpec, Guardrails, Targets
 from kitedash.domain.latency import is_held
+from kitedash.domain.noise import ONCE, NoiseFloor
 from kitedash.domain.recommend import Contender, recommend
 from kitedash.domain.results import Estimate, LevelStatus, LevelSummary
 from kitedash.domain.targets import Status, candidate_status, operating_status, status_of
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, experiment_evidence
 from kitedash.services.front import with_front
+from kitedash.services.noise_view import near_the_recommended, noise_of
 from kitedash.services.pricing import Priced, Prices
 from kitedash.services.quality_views import repository_suite, suite_views
 from kitedash.services.views import CandidateView, CostAt, LevelPoint, SuiteView, TradeoffView
@@ -49,7 +51,7 @@ def assemble(
     ]
     views = with_front(views, evidence, repository, limits.targets, limits.guardrails)
     kinds = [candidate.facts.device_kind for candidate in evidence.candidates if candidate.facts is not None]
-    return TradeoffView(
+    view = TradeoffView(
         experiment_id=evidence.id,
         name=evidence.name,
         created_at=evidence.created_at,
@@ -62,7 +64,9 @@ def assemble(
         runs_active=evidence.runs_active,
         revision=evidence.revision,
         notes=_notes(views, [price.missing for price in priced], repository, spec),
+        noise=_noise(evidence, priced, limits),
     )
+    return replace(view, notes=(*view.notes, *near_the_recommended(view)))
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,13 @@ class _Limits:
     spec: ExperimentSpec
     targets: Targets
     guardrails: Guardrails
+
+
+def _noise(evidence: ExperimentEvidence, priced: Sequence[Priced], limits: _Limits) -> NoiseFloor:
+    of_baseline = [price for price, one in zip(priced, evidence.candidates, strict=True) if one.is_baseline]
+    if not of_baseline:
+        return ONCE
+    return noise_of(evidence, of_baseline[0], limits.targets, limits.guardrails)
 
 
 def _candidate_view(

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kitedash.domain.experiment import ExperimentSpec, Guardrails, Targets
+from kitedash.domain.noise import ONCE, NoiseFloor
 from kitedash.domain.recommend import Recommendation as Recommendation
 from kitedash.domain.results import Estimate, LevelStatus, LevelSummary, ServerFacts
 from kitedash.domain.targets import Status as Status
+from kitedash.services.run_views import AGAIN_IN_WORDS as AGAIN_IN_WORDS
 from kitedash.services.run_views import ExperimentItem as ExperimentItem
 from kitedash.services.run_views import RecentExperiments as RecentExperiments
 from kitedash.services.run_views import RunItem as RunItem
@@ -114,3 +116,4 @@ class TradeoffView:
     runs_active: int
     revision: str  # changes with every stored result: a cache key
     notes: tuple[str, ...] = ()  # what a reader must know of all numbers, such as: measured on a CPU
+    noise: NoiseFloor = ONCE  # of P90 TTFT, P90 TPOT and cost: what is smaller is no difference

@@ -28,7 +28,12 @@ _COMPARISON: Final = {
     "Difference": (
         "Of the picked candidate to the one it is compared with. P90 TTFT and cost: relative, with a 95 % interval "
         "formed from the two intervals; pass rate: points on the same items, paired, with a 90 % interval (each end is "
-        "a one-sided 95 % bound). Established: the interval excludes no change."
+        "a one-sided 95 % bound). Established: the interval excludes no change. Noise: no more than the noise floor."
+    ),
+    "Noise floor": (
+        "The baseline's load is measured twice, at the start and at the end of the experiment, under the same "
+        "requests: the largest relative difference over the rates that both carried. A smaller difference between two "
+        "candidates is called noise. The pass rate has none: greedy answers are not asked for again."
     ),
 }
 _LATENCY: Final = {
@@ -70,6 +75,25 @@ _PARTS: Final = {
     "Queue": "In the engine, from queued to scheduled: waiting for a place in the batch.",
     "Prefill": "In the engine, from scheduled to the first token: reading the prompt.",
     "Decode (after the first token)": "In the engine, from the first token to the last. It is no part of the TTFT.",
+    "Stall": (
+        "A pause between two chunks of an answer of at least three times the rate's median gap and 50 ms: below, it "
+        "could be the client's own. In ms: what such pauses took above the median gap. They are inside the decode."
+    ),
+    "Cause of a slow request": (
+        "Worked out from the parts alone: the ms above a request that is sent in time, waits for nobody, finds the "
+        "shared prefix in the cache and is as long as the rate's median one. A cause is named from 10 ms and a fifth "
+        "of all that is explained; failed requests by their error."
+    ),
+}
+_MEMORY: Final = {
+    "Memory stage": (
+        "Prompts and requests at once grow until they no longer run together. held: all ran at once. queued: fewer "
+        "did, by the KV cache or the batch limit. preempted, rejected, out of memory: as the engine said."
+    ),
+    "KV bytes a token": (
+        "What one token's keys and values take in the KV cache: 2 x layers x KV heads x head size x bytes a value, "
+        "from the model's config; beside it what the engine reports, its KV cache over the tokens that it holds."
+    ),
 }
 _COST: Final = {
     "Deployed cost": (
@@ -121,6 +145,7 @@ TOPICS: Final[Mapping[str, Mapping[str, str]]] = {
     "Latency and errors": _LATENCY,
     "Load": _LOAD,
     "Parts of a request": _PARTS,
+    "Memory": _MEMORY,
     "Cost": _COST,
     "Quality": _QUALITY,
     "Runs": _RUNS,
@@ -130,9 +155,9 @@ DEFINITIONS: Final[Mapping[str, str]] = {term: said for terms in TOPICS.values()
 # What a page's list of definitions holds: the topics whose numbers it shows.
 ON_PAGE: Final[Mapping[str, tuple[str, ...]]] = {
     "tradeoff": ("Targets", "Front and comparison", "Latency and errors", "Load", "Cost", "Quality"),
-    "launch": ("Latency and errors", "Cost", "Quality", "Runs"),
+    "launch": ("Latency and errors", "Memory", "Cost", "Quality", "Runs"),
     "runs": ("Load", "Runs"),
-    "run": ("Targets", "Latency and errors", "Load", "Parts of a request", "Cost", "Quality", "Runs"),
+    "run": ("Targets", "Latency and errors", "Load", "Parts of a request", "Memory", "Cost", "Quality", "Runs"),
     "decide": ("Targets", "Front and comparison", "Latency and errors", "Cost", "Quality"),
     "records": ("Targets", "Front and comparison", "Latency and errors", "Cost", "Quality"),
 }

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from kitedash.domain.latency import PARTS
 from kitedash.domain.quantile_curve import QuantileCurve
+from kitedash.domain.request_parts import PARTS
 from kitedash.domain.results import LevelStatus, LevelSummary
 from kitedash.services.distributions import LevelCurves
 from kitedash.ui import formats, theme
@@ -53,7 +53,7 @@ def parts_chart(levels: Sequence[LevelSummary], ink: theme.Ink) -> alt.LayerChar
             color=alt.Color(
                 "Part:N",
                 sort=names,
-                scale=alt.Scale(domain=names, range=list(_PARTS_DARK if ink is theme.DARK else _PARTS_LIGHT)),
+                scale=alt.Scale(domain=names, range=list(part_colours(ink))),
                 legend=alt.Legend(orient="top", title=None, columns=len(names), symbolType="square", labelLimit=240),
             ),
             tooltip=[alt.Tooltip("Rate:N"), alt.Tooltip("Part:N"), alt.Tooltip("Time:N")],
@@ -66,6 +66,11 @@ def parts_chart(levels: Sequence[LevelSummary], ink: theme.Ink) -> alt.LayerChar
         layers.append(text.encode(y, alt.X("middle:Q"), text="Time:N"))
     chart: alt.LayerChart = alt.layer(*layers).properties(height=125 + 44 * len(levels)).configure_view(stroke=None)
     return chart
+
+
+def part_colours(ink: theme.Ink) -> tuple[str, ...]:
+    """Of PARTS, in their order."""
+    return _PARTS_DARK if ink is theme.DARK else _PARTS_LIGHT
 
 
 def _part_rows(levels: Sequence[LevelSummary]) -> list[dict[str, Any]]:

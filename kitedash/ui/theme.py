@@ -57,6 +57,7 @@ OUTCOME_SIGN: dict[str, str] = {
     "better": "▲ better",
     "worse": "▼ worse",
     "equal": "= equal",
+    "noise": "≈ noise",
     "unknown": "? not known",
 }
 LEVEL_SIGN: dict[str, str] = {

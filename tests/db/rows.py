@@ -27,6 +27,7 @@ def a_spec(name: str = "speeds", **changes: object) -> ExperimentSpec:
         "load": LoadPlan(rates_per_s=(1, 2, 3)),
         "targets": Targets(ttft_p90_ms=900, cost_per_1000_requests_usd=1, pass_rate=0.5),
         "guardrails": Guardrails(tpot_p90_ms=100),
+        "noise_floor": False,
     }
     return ExperimentSpec.model_validate(values | changes)
 

@@ -57,16 +57,17 @@ def begin(run_id: str, worker: str = "h:cpu") -> None:
         runs.begin(session, run_id, worker)
 
 
-def test_runs_are_stored_and_queued_baseline_first_and_repeats_interleaved() -> None:
-    experiment_id = launch(a_spec(candidates=THREE, repeats=2), LOCAL)
+def test_runs_are_stored_and_queued_in_blocks_with_the_baseline_first_and_once_more_at_the_end() -> None:
+    experiment_id = launch(a_spec(candidates=THREE, repeats=2, noise_floor=True), LOCAL)
     view = runs_view(experiment_id)
-    assert [(run.candidate_name, run.is_baseline, run.status, run.queue, run.queue_position) for run in view.runs] == [
-        ("float32", True, "queued", "cpu", 1),
-        ("bf16", False, "queued", "cpu", 2),
-        ("fp8", False, "queued", "cpu", 3),
-        ("float32", True, "queued", "cpu", 4),
-        ("bf16", False, "queued", "cpu", 5),
-        ("fp8", False, "queued", "cpu", 6),
+    assert [run.repeat for run in view.runs] == [0, 0, 0, 1, 1, 1, 0]
+    names = [run.candidate_name for run in view.runs]
+    assert (names[0], names[-1]) == ("float32", "float32")
+    assert sorted(names[:3]) == sorted(names[3:6]) == ["bf16", "float32", "fp8"]
+    assert [run.purpose for run in view.runs] == ["candidate"] * 6 + ["again"]
+    assert {run.is_baseline for run in view.runs if run.candidate_name == "float32"} == {True}
+    assert [(run.status, run.queue, run.queue_position) for run in view.runs] == [
+        ("queued", "cpu", place) for place in range(1, 8)
     ]
     assert queued_ids() == [run.id for run in view.runs]
 

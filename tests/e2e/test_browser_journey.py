@@ -53,6 +53,7 @@ load: {{rates_per_s: [1, 2, 3], blocks: 2, block_duration_s: 6, request_timeout_
 suites: [{{name: kitedash_repo}}]
 targets: {{ttft_p90_ms: 4000, cost_per_1000_requests_usd: 10, pass_rate: 0.3}}
 guardrails: {{tpot_p90_ms: 500}}
+noise_floor: false
 """
 
 

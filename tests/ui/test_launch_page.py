@@ -72,7 +72,7 @@ def test_a_template_fills_the_form_and_is_previewed() -> None:
     assert cell(at, 4, "batch limit").value == "2"
     said = texts(at)
     # where all 3 rates are overloaded 2 of their 4 blocks of 18 s are measured: 1.8 min a run, and 10.8 for six of them
-    assert "**6 candidates · 6 runs · at least 11 min**" in said
+    assert "**6 candidates · 7 runs (1 for the noise floor) · at least 13 min**" in said
     assert markdown("No live worker serves queue cpu: runs wait until one is started with: kitedash worker.") in said
     assert not at.button(key=GO).disabled
     assert red(at) == []
@@ -169,7 +169,7 @@ def test_launching_stores_the_experiment_once_and_leads_to_its_runs() -> None:
     assert at.query_params["experiment"] == experiment_id
     with sessions(settings().url)() as session:
         spec = experiments.spec_of(experiments.get(session, experiment_id))
-        assert len(runs.of_experiment(session, experiment_id)) == 6
+        assert len(runs.of_experiment(session, experiment_id)) == 7  # six candidates, and the baseline once more
     assert spec == parse_experiment(QUICKSTART)
 
 
@@ -230,7 +230,7 @@ def test_rows_are_added_copied_removed_and_one_is_the_baseline() -> None:
     assert red(at) == []  # a copy waits for its change
     assert "change one thing" in texts(at)
     typed_in_row(at, 3, "batch limit", "8")
-    assert "**7 candidates · 7 runs" in texts(at)
+    assert "**7 candidates · 8 runs" in texts(at)
     assert "1 change against quickstart" in [one.proto.popover.label for one in at.get("popover")]
     assert at.dataframe[0].value.to_numpy().tolist() == [["candidate int8 2", "–", "quantization=int8, max-num-seqs=8"]]
     row_button(at, 3, "baseline").click().run()
@@ -255,7 +255,7 @@ def test_arguments_are_added_and_go_when_emptied() -> None:
     assert "seed" not in [row.name for row in form(at).engine_args]
     at.selectbox(key="_launch_matrix_add").select("max-num-batched-tokens").run()
     typed(at, "matrix.max-num-batched-tokens", "2048, 4096")
-    assert "**8 candidates · 8 runs" in texts(at)
+    assert "**8 candidates · 9 runs" in texts(at)
     assert "It makes 2: batched 2048; batched 4096." in texts(at)
 
 
@@ -361,7 +361,7 @@ def test_a_viewer_sees_the_form_and_why_not(monkeypatch: pytest.MonkeyPatch) -> 
     at = quickstart()
     assert at.button(key=GO).disabled
     assert markdown("vera is viewer and may not launch experiments: that takes engineer or above.") in texts(at)
-    assert "**6 candidates · 6 runs" in texts(at)
+    assert "**6 candidates · 7 runs" in texts(at)
 
 
 def test_names_from_outside_are_shown_as_they_are() -> None:

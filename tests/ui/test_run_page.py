@@ -69,7 +69,7 @@ def test_the_one_run_of_an_experiment_is_its_baseline(seeded: Seeded) -> None:
     assert "95 %: 437 ms to 534 ms; n = 240" in texts(at)  # 10 % to both sides
     assert "● meets ≤ 700 ms" in texts(at)
     box = at.selectbox(key=address.RUN_BOX)
-    assert box.options == ["float32 · ✓ finished · 20000000"]
+    assert box.options == ["float32 (baseline) · ✓ finished · 20000000"]
     at = shown("20000000-0", run_detail_sections.ANSWERS)
     assert markdown("This is the baseline: the others are held to it.") in texts(at)
     assert len(at.dataframe[1].value) == 60
@@ -99,10 +99,10 @@ def test_the_levels_are_in_a_table_with_intervals_and_why_one_is_not_held(seeded
 def test_the_parts_of_overloaded_rates_have_a_chart_of_their_own(seeded: Seeded) -> None:
     at = shown(many(1), run_detail_sections.PARTS)
     assert "would not add up" in texts(at)
-    assert len(at.get("vega_lite_chart")) == 2
+    assert len(at.get("vega_lite_chart")) == 3  # the third is over time
     table = at.dataframe[0].value
     assert table["Queue (ms)"][0] == "270"  # 0.3 x 900 ms
-    assert len(shown(many(3), run_detail_sections.PARTS).get("vega_lite_chart")) == 1
+    assert len(shown(many(3), run_detail_sections.PARTS).get("vega_lite_chart")) == 2
 
 
 def test_the_distribution_that_the_address_names_is_drawn(seeded: Seeded) -> None:
@@ -189,7 +189,7 @@ def test_raw_data_is_offered_and_not_built(seeded: Seeded, monkeypatch: pytest.M
     monkeypatch.setattr("kitedash.services.raw_data.sessions", built)  # nor are the names of the files looked up
     at = shown(many(3), run_detail_sections.RAW)
     buttons = at.get("download_button")
-    assert [button.proto.label for button in buttons] == ["Parquet", "CSV"] * 3
+    assert [button.proto.label for button in buttons] == ["Parquet", "CSV"] * 4
     assert not any(button.proto.disabled for button in buttons)
     meanings = at.dataframe[0].value
     assert list(meanings["Column"])[:4] == ["rate_per_s", "block", "block_status", "index"]
@@ -205,9 +205,9 @@ def test_raw_data_too_large_for_the_dashboard_is_exported_in_a_terminal(
     assert "720 rows are too many for a download. In a terminal:" in texts(at)
     command = "kitedash export 10000000 --what requests --out quickstart_int8_10000000_requests.parquet"
     assert [code.value for code in at.code] == [command]
-    assert len(at.get("download_button")) == 4
+    assert len(at.get("download_button")) == 6
     monkeypatch.setattr("kitedash.services.raw_data.MOST_ROWS_ON_A_PAGE", 720)
-    assert len(shown(many(3), run_detail_sections.RAW).get("download_button")) == 6
+    assert len(shown(many(3), run_detail_sections.RAW).get("download_button")) == 8
 
 
 @pytest.mark.parametrize(("asked", "drawn"), [("80000000", False), ("1e308", True), ("9000", True)])
@@ -285,6 +285,7 @@ def test_a_failed_run_shows_its_error_in_full_and_the_log_at_once(seeded: Seeded
     for section, sentence in (
         (run_detail_sections.LEVELS, "No load level was measured."),
         (run_detail_sections.PARTS, "the parts of its requests are not known"),
+        (run_detail_sections.REQUESTS, "there is no request to look at"),
         (run_detail_sections.CURVES, "there is no distribution to draw"),
     ):
         assert sentence in texts(shown("40000000-3", section))
@@ -326,7 +327,8 @@ def test_a_tab_that_is_picked_stands_in_the_address(seeded: Seeded) -> None:
     at = shown(many(3), "raw")
     assert at.session_state[address.box(address.SECTION)] == "Raw data"
     assert [tab.label for tab in at.tabs] == [
-        *("Load levels", "Parts of a request", "Distributions", "Suites and answers", "To reproduce", "Raw data"),
+        *("Load levels", "Parts of a request", "Slow requests", "Distributions"),
+        *("Suites and answers", "To reproduce", "Raw data"),
     ]
 
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from db import results, runs, workers
 from db.engine import dispose_engines, sessions
+from kitedash.domain.experiment import LoadPlan
 from kitedash.domain.results import LevelStatus
 from kitedash.services import launch_check, runs_page
 from kitedash.services.actor import LOCAL, Actor
@@ -46,7 +47,10 @@ def ids() -> list[str]:
     beat()
     half = {"name": "half", "engine_args": {"dtype": "half"}}
     candidates = ({"name": "float32"}, {"name": "bf16", "engine_args": {"dtype": "bfloat16"}}, half)
-    return [run.id for run in runs_view(launch(a_spec(candidates=candidates), LOCAL)).runs]
+    load = LoadPlan(rates_per_s=(1, 2, 3), seed=3)  # which draws this order
+    found = runs_view(launch(a_spec(candidates=candidates, load=load), LOCAL)).runs
+    assert [run.candidate_name for run in found] == ["float32", "bf16", "half"]
+    return [run.id for run in found]
 
 
 def beat(age_s: float = -3_600) -> None:

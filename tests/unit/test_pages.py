@@ -30,6 +30,10 @@ SERVICE_CALLS = {
     "kitedash.ui.components.run_detail": {"run_page"},  # whether something was stored meanwhile
     "kitedash.ui.components.run_detail_curves": {"distributions.distributions"},  # of an open section, cached
     "kitedash.ui.components.run_detail_files": {"raw_data"},  # built when it is downloaded
+    "kitedash.ui.components.run_detail_parts": {"request_parts.level_parts"},  # of an open section, cached
+    "kitedash.ui.components.run_detail_requests": {  # of an open section, cached
+        *("request_parts.request_detail", "request_parts.slow_requests"),
+    },
     "kitedash.ui.components.watch": {"tradeoff_page"},  # whether something was stored meanwhile
     "kitedash.ui.decision_actions": {"actor.lacks", "decide", "decide_page"},
     "kitedash.ui.guard": {"actor.require"},

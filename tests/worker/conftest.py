@@ -49,6 +49,7 @@ SPEC: dict[str, Any] = {
     "load": {"rates_per_s": [5, 6, 7], "blocks": 2, "block_duration_s": 1.0, "request_timeout_s": 10},
     "targets": {"ttft_p90_ms": 500, "cost_per_1000_requests_usd": 1, "pass_rate": 0.5},
     "guardrails": {"tpot_p90_ms": 100},
+    "noise_floor": False,
 }
 
 

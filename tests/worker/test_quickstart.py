@@ -74,9 +74,10 @@ def kitedash(data_dir: Path, tmp_path: Path) -> Iterator[Callable[..., subproces
 
 
 def test_quickstart_leaves_the_work_to_a_live_worker_and_prints_the_table(home: Home, tmp_path: Path) -> None:
-    """The whole path on the scripted engine: launched before, two candidates measured, table, exit status 0."""
+    """The whole path on the scripted engine: launched before, two candidates measured and the baseline once more for
+    the noise floor, table, exit status 0."""
     candidates = [{"name": "first"}, {"name": "second", "engine_args": {"max-num-seqs": 4}}]
-    spec = ExperimentSpec.model_validate({**SPEC, "candidates": candidates, "baseline": "first"})
+    spec = ExperimentSpec.model_validate({**SPEC, "candidates": candidates, "baseline": "first", "noise_floor": True})
     file = tmp_path / "quickstart.yaml"
     file.write_text(to_yaml(spec))
     environment = {**os.environ, "KITEDASH_DATA_DIR": str(home.data_dir)}
@@ -94,11 +95,22 @@ def test_quickstart_leaves_the_work_to_a_live_worker_and_prints_the_table(home: 
     ended = kitedash("quickstart")
     assert ended.returncode == 0, ended.stderr
     assert "started a worker" not in ended.stderr
-    assert re.search(r"2/2 second: load \d/\d", ended.stderr)
-    assert "2/2 second: finished" in ended.stderr
+    assert re.search(r"2/3 second: load \d/\d", ended.stderr)
+    assert "2/3 second: finished" in ended.stderr
+    assert "3/3 first again: finished" in ended.stderr
     assert re.search(r"^first \(baseline\)", ended.stdout, re.MULTILINE)
     assert re.search(r"^second ", ended.stdout, re.MULTILINE)
-    assert statuses(home.data_dir) == ["finished", "finished"]
+    assert re.search(
+        r"^Noise floor: the baseline measured twice differs by [\d.]+ % in P90 TTFT, [\d.]+ % in P90 TPOT and [\d.]+ % "
+        r"in deployed cost \(the largest of 3 rates\)\.$",
+        ended.stdout,
+        re.MULTILINE,
+    )
+    assert statuses(home.data_dir) == ["finished"] * 3
+    with home.session() as session:
+        of_again = runs.stages(session, [run.id for run in session.query(Run).filter_by(purpose="again")])
+    ((_, stages),) = of_again.items()
+    assert [stage.name for stage in stages] == ["prepare", "load"]
 
 
 def alive(data_dir: Path) -> bool:

@@ -71,7 +71,8 @@ def change_words(difference: Difference) -> str:
     if change is None or change.value is None:
         return f"{sign}: {difference.sentence.split('not comparable. ')[-1]}"
     unit = " points" if difference.dimension == "pass rate" else " %"
-    sure = "" if difference.outcome == "equal" else ", established" if difference.established else ", not established"
+    sure = ", established" if difference.established else ", not established"
+    sure = "" if difference.outcome in ("equal", "noise") else sure
     return f"{sign}: {_signed(change.value)}{unit} [{_bounds(change, _signed)}]{sure}"
 
 

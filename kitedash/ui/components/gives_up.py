@@ -36,7 +36,8 @@ def gives_up(name: str, against: Sequence[ComparisonView], view: TradeoffView) -
     st.table(rows(against, view), border="horizontal", alt=f"{name} against the front and the baseline")
     st.caption(
         f"{theme.OUTCOME_SIGN['better']}, {theme.OUTCOME_SIGN['worse']}: the chosen candidate against the one in the "
-        "row. Established: the whole interval is on one side of no change."
+        "row. Established: the whole interval is on one side of no change. "
+        f"{theme.OUTCOME_SIGN['noise']}: no more than the noise floor."
     )
     with st.expander("In sentences, with both numbers", icon=":material/notes:"):
         for one in against:

@@ -10,7 +10,7 @@ import streamlit as st
 from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
-from kitedash.domain.experiment import ExperimentSpec, Guardrails, LoadPlan, Targets, Workload
+from kitedash.domain.experiment import ExperimentSpec, Guardrails, LoadPlan, MemoryPlan, Targets, Workload
 from kitedash.domain.form_fields import SuiteRow
 from kitedash.services.launch_page import KnownSuite, LaunchPage
 from kitedash.ui import address
@@ -24,11 +24,21 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "load": LoadPlan,
     "targets": Targets,
     "guardrails": Guardrails,
+    "memory": MemoryPlan,
 }
 _TRAFFIC = (
     ("workload.users", "workload.requests_per_user_per_day", "workload.peak_factor", "workload.spare_replicas"),
     ("workload.input_tokens", "workload.shared_prefix_tokens", "workload.output_tokens", "workload.arrivals"),
 )
+_MORE_TRAFFIC = (
+    ("workload.input_tokens_p90", "workload.output_tokens_p90", "workload.burstiness", "workload.timestamp_first"),
+)
+_MORE_LOAD = (("load.client_processes",),)
+_MEMORY = (("memory.most_prompt_tokens", "memory.most_concurrency", "memory.output_tokens"),)
+_CHOICES: Final[Mapping[str, Sequence[str]]] = {
+    "workload.arrivals": ["poisson", "constant", "gamma"],
+    "workload.timestamp_first": ["false", "true"],
+}
 _LOAD = (
     ("load.rates_per_s", "load.blocks", "load.block_duration_s"),
     ("load.warm_up_s", "load.request_timeout_s", "load.seed", "repeats"),
@@ -52,9 +62,15 @@ def groups(page: LaunchPage, refused: fields.Refused) -> None:
     with left.container(border=True, height="stretch"):
         st.markdown("**Traffic**: what the deployment must carry")
         _grid(_TRAFFIC, refused)
+        with st.expander("More about the traffic"):
+            _grid(_MORE_TRAFFIC, refused)
     with right.container(border=True, height="stretch"):
         st.markdown("**Load plan**: at which rates it is measured, for how long")
         _grid(_LOAD, refused, widths={0: (2, 1, 1)})
+        with st.expander("More about the load"):
+            _noise_floor(refused)
+            _grid(_MORE_LOAD, refused, widths={0: (1, 2)})
+            _memory(refused)
     left, right = st.columns(2)
     with left.container(border=True, height="stretch"):
         st.markdown("**Suites**: the questions that every candidate is asked", help=DEFINITIONS["Quality verdict"])
@@ -69,10 +85,8 @@ def _grid(
 ) -> None:
     for number, paths in enumerate(rows):
         for place, path in zip(st.columns((widths or {}).get(number, len(paths))), paths, strict=False):
-            if path == "workload.arrivals":
-                fields.choice(
-                    place, path, ["poisson", "constant"], refused, explanation=_description(path), required=True
-                )
+            if path in _CHOICES:
+                fields.choice(place, path, _CHOICES[path], refused, explanation=_description(path), required=True)
             else:
                 placeholder = "1, 2, 4" if path == "load.rates_per_s" else ""
                 fields.text(place, path, refused, explanation=_description(path), placeholder=placeholder)
@@ -88,6 +102,44 @@ def _description(path: str) -> str:
     described = _MODELS[group].model_fields[name] if name else ExperimentSpec.model_fields[path]
     said = described.description or ""
     return said[:1].upper() + said[1:] + "."
+
+
+def _noise_floor(refused: fields.Refused) -> None:
+    box = address.launch_box("noise_floor")
+    launch_state.show(box, launch_state.form().noise_floor != "false")
+    st.checkbox(
+        "Measure the baseline once more at the end: the noise floor",
+        key=box,
+        help=DEFINITIONS["Noise floor"],
+        on_change=_switched_noise_floor,
+        args=(box,),
+    )
+    fields.refusals(refused, ["noise_floor"])
+
+
+def _memory(refused: fields.Refused) -> None:
+    box = address.launch_box("memory_tried")
+    tried = launch_state.form().memory.tried == "true"
+    launch_state.show(box, tried)
+    st.checkbox(
+        "Try how much fits into memory: the memory stage",
+        key=box,
+        help=DEFINITIONS["Memory stage"],
+        on_change=_switched_memory,
+        args=(box,),
+    )
+    if tried:
+        _grid(_MEMORY, refused)
+
+
+def _switched_memory(box: str) -> None:
+    form = launch_state.form()
+    tried = "true" if st.session_state[box] else "false"
+    launch_state.edit(replace(form, memory=replace(form.memory, tried=tried)))
+
+
+def _switched_noise_floor(box: str) -> None:
+    launch_state.edit(replace(launch_state.form(), noise_floor="true" if st.session_state[box] else "false"))
 
 
 def _suites(page: LaunchPage, refused: fields.Refused) -> None:

@@ -56,9 +56,9 @@ def minutes(found: Minutes | None, at_least: float) -> str:
 def _summary(found: LaunchPreview) -> None:
     counted = _count(len(found.candidates), "candidate")
     where = f" on {markdown(found.device_name)}" if found.device_name else ""
+    counted_runs = _count(found.runs, "run") + (" (1 for the noise floor)" if found.noise_floor else "")
     st.markdown(
-        f"**{counted} · {_count(found.runs, 'run')} · {minutes(found.minutes, found.at_least_minutes)}**{where}, "
-        f"{_devices(found)}"
+        f"**{counted} · {counted_runs} · {minutes(found.minutes, found.at_least_minutes)}**{where}, {_devices(found)}"
     )
     st.caption(f"{_start(found)}{markdown(found.basis)}")
 

@@ -9,7 +9,7 @@ import streamlit as st
 from kitedash.domain.results import Estimate
 from kitedash.services import run_page
 from kitedash.services.run_page import RunDetail
-from kitedash.services.views import RunItem, RunView, StageView
+from kitedash.services.views import AGAIN_IN_WORDS, RunItem, RunView, StageView
 from kitedash.ui import address, formats, theme
 from kitedash.ui.components import glossary
 from kitedash.ui.definitions import DEFINITIONS
@@ -46,8 +46,8 @@ def head(detail: RunDetail, now: datetime) -> None:
     run = detail.run
     name, box = st.columns([3, 2], vertical_alignment="center")
     with name:
-        baseline = " :gray[(baseline)]" if run.is_baseline else ""
-        st.markdown(f"### {markdown(run.candidate_name)}{baseline} · {_standing(run)}")
+        role = run.title.removeprefix(run.candidate_name).strip()
+        st.markdown(f"### {markdown(run.candidate_name)}{f' :gray[{role}]' if role else ''} · {_standing(run)}")
     with box:
         _picker(detail)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -129,7 +129,11 @@ def _what_they_rest_on(detail: RunDetail) -> None:
     said = [f"All three targets: {theme.sign(theme.STATUS_SIGN, candidate.status)}."]
     if len(candidate.run_ids) > 1:
         said.append(f"These numbers are over {len(candidate.run_ids)} runs of the candidate; below is this run alone.")
-    if not detail.counts:
+    if detail.run.is_again:
+        said.append(
+            "They are of the baseline's other runs: this one counts for the noise floor alone, and has no answers."
+        )
+    elif not detail.counts:
         said.append("They are of the run that replaced this one.")
     said += [markdown(note) for note in candidate.notes]
     if candidate.settle_parts:
@@ -180,7 +184,7 @@ def _picked() -> None:
 
 def _title(run: RunItem | RunView) -> str:
     repeat = f" · repeat {run.repeat + 1}" if run.repeat else ""
-    return f"{run.candidate_name}{repeat} · {_standing(run)} · {run.id[:8]}"
+    return f"{run.title or run.candidate_name}{repeat} · {_standing(run)} · {run.id[:8]}"
 
 
 def _standing(run: RunItem | RunView) -> str:
@@ -198,6 +202,8 @@ def _time_left(run: RunView) -> str:
 def _when_and_where(detail: RunDetail, now: datetime) -> list[str]:
     run = detail.run
     said = [f"Run {markdown(run.id)}"]
+    if run.is_again:
+        said.append(AGAIN_IN_WORDS)
     if run.repeat:
         said.append(f"repeat {run.repeat + 1}")
     if run.retry_of is not None:

@@ -28,7 +28,8 @@ _LONG = 14  # lines from which on a text gets a box of its own height
 def suites(detail: RunDetail) -> None:
     """The suites of this run, then the answers of the one that is picked."""
     if not detail.suites:
-        st.caption("This experiment has no suites.")
+        alone = "It measures the load alone: no suite is asked."
+        st.caption(alone if detail.run.is_again else "This experiment has no suites.")
         return
     st.dataframe(
         suite_rows(detail.suites),

@@ -16,7 +16,12 @@ from kitedash.services.run_page import RunDetail
 from kitedash.ui import address, formats
 from kitedash.ui.escape import printable
 
-_WORDS: dict[What, str] = {"requests": "Requests", "levels": "Load levels", "answers": "Answers"}
+_WORDS: dict[What, str] = {
+    "requests": "Requests",
+    "timeline": "Server by the second",
+    "levels": "Load levels",
+    "answers": "Answers",
+}
 _FORMATS: dict[Format, str] = {"parquet": "Parquet", "csv": "CSV"}
 
 
@@ -107,11 +112,12 @@ def downloads(detail: RunDetail) -> None:
     """A button builds its file when it is clicked; nothing of it stays on the page."""
     there: dict[What, int] = {
         "requests": len(detail.blocks),
+        "timeline": detail.timelines,
         "levels": len(detail.levels),
         "answers": sum(suite.n_items for suite in detail.suites if suite.version),
     }
     rows = there | {"requests": sum(block.n_requests for block in detail.blocks)}
-    units: dict[What, str] = {"requests": "blocks", "levels": "rates", "answers": "items"}
+    units: dict[What, str] = {"requests": "blocks", "timeline": "blocks", "levels": "rates", "answers": "items"}
     for what in raw_data.WHATS:
         name, buttons, meanings = st.columns([1.3, 2, 3], vertical_alignment="center")
         count = there[what]

@@ -1,4 +1,4 @@
-"""The load of a run: its levels, why any is not a result, the parts of requests."""
+"""The load of a run: its levels, and why any is not a result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from kitedash.domain.latency import PARTS
-from kitedash.domain.results import BlockResult, Check, Estimate, LevelStatus, LevelSummary
+from kitedash.domain.results import BlockResult, Check, Estimate, LevelStatus
 from kitedash.services.run_page import RunDetail
-from kitedash.ui import address, formats, run_charts, theme
+from kitedash.ui import address, formats, theme
 from kitedash.ui.definitions import DEFINITIONS
 from kitedash.ui.escape import markdown, printable
 
@@ -115,53 +114,6 @@ def check_rows(blocks: Sequence[BlockResult], *, only_failed: bool) -> pd.DataFr
         if not (only_failed and check.passed)
     ]
     return pd.DataFrame(rows)
-
-
-def parts(detail: RunDetail) -> None:
-    """Where the time of the slower requests goes, rate by rate. Overloaded rates on an axis of their own."""
-    known = [level.summary for level in detail.levels if set(PARTS) <= level.summary.parts_ms.keys()]
-    known = [summary for summary in known if summary.status is not LevelStatus.INVALID]
-    if not known:
-        st.caption("No level has the engine's own timings yet, so the parts of its requests are not known.")
-        return
-    st.markdown(
-        "Mean parts of the requests between the P85 and the P95 of TTFT: those around the P90. "
-        "Percentiles of the parts would not add up to the percentile of the whole; means over the same requests do."
-    )
-    steady = [summary for summary in known if summary.status is LevelStatus.OK]
-    overloaded = [summary for summary in known if summary.status is not LevelStatus.OK]
-    if steady:
-        _parts_chart(steady)
-    if overloaded:
-        st.markdown(
-            "**Overloaded**, so no steady state: these waits grow with the length of a block. The axis is its own."
-        )
-        _parts_chart(overloaded)
-    with st.expander("The same as a table", icon=":material/table:"):
-        st.dataframe(
-            part_rows(known),
-            hide_index=True,
-            alt="Mean parts of the requests around the P90 in ms, by rate",
-            column_config={f"{name} (ms)": _Text(help=DEFINITIONS[name]) for name in run_charts.PART_NAMES.values()},
-        )
-
-
-def part_rows(levels: Sequence[LevelSummary]) -> pd.DataFrame:
-    rows = []
-    for level in levels:
-        cells = {f"{name} (ms)": formats.number(level.parts_ms[part]) for part, name in run_charts.PART_NAMES.items()}
-        ttft = sum(level.parts_ms[part] for part in PARTS if part != "decode")
-        rows.append(
-            {"Rate": formats.rate(level.rate_per_s), "Status": theme.sign(theme.LEVEL_SIGN, level.status)}
-            | cells
-            | {"Their mean TTFT (ms)": formats.number(ttft)}
-        )
-    return pd.DataFrame(rows)
-
-
-def _parts_chart(levels: Sequence[LevelSummary]) -> None:
-    chart = run_charts.parts_chart(levels, theme.ink())
-    st.vega_lite_chart(chart.to_dict(), alt=run_charts.describe_parts(levels))
 
 
 def _no_levels(detail: RunDetail) -> None:

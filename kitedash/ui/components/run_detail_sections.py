@@ -8,15 +8,28 @@ import streamlit as st
 
 from kitedash.services.run_page import RunDetail
 from kitedash.ui import address
-from kitedash.ui.components import run_detail_answers, run_detail_curves, run_detail_files, run_detail_levels
+from kitedash.ui.components import (
+    run_detail_answers,
+    run_detail_curves,
+    run_detail_files,
+    run_detail_levels,
+    run_detail_memory,
+    run_detail_memory,
+    run_detail_parts,
+    run_detail_requests,
+)
 
+REQUESTS, MEMORY = "requests", "memory"
 LEVELS, PARTS, CURVES, ANSWERS, REPRODUCE, RAW = "levels", "parts", "distributions", "answers", "reproduce", "raw"
 _Draw = Callable[[RunDetail], None]
 _SECTIONS: dict[str, tuple[str, _Draw]] = {
     LEVELS: ("Load levels", run_detail_levels.level_tables),
-    PARTS: ("Parts of a request", run_detail_levels.parts),
+    PARTS: ("Parts of a request", run_detail_parts.parts),
+    REQUESTS: ("Slow requests", run_detail_requests.requests),
     CURVES: ("Distributions", run_detail_curves.curves),
+    MEMORY: ("Memory", run_detail_memory.memory),
     ANSWERS: ("Suites and answers", run_detail_answers.suites),
+    MEMORY: ("Memory", run_detail_memory.memory),
     REPRODUCE: ("To reproduce", run_detail_files.reproduce),
     RAW: ("Raw data", run_detail_files.downloads),
 }

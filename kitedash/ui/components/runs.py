@@ -11,7 +11,7 @@ import streamlit as st
 
 from kitedash.domain.wording import listed
 from kitedash.services.runs_page import RunsPage
-from kitedash.services.views import RunsView, RunView, StageView, WorkerView
+from kitedash.services.views import AGAIN_IN_WORDS, RunsView, RunView, StageView, WorkerView
 from kitedash.ui import address, definitions, formats, theme
 from kitedash.ui.escape import markdown, printable
 
@@ -95,7 +95,7 @@ def run_rows(runs: Sequence[RunView], now: datetime) -> pd.DataFrame:
         rows.append(
             {
                 "Status": theme.sign(theme.RUN_SIGN, run_state(run)),
-                "Candidate": printable(run.candidate_name) + (" (baseline)" if run.is_baseline else ""),
+                "Candidate": printable(run.title),
                 "Stage": stage.name if stage else formats.MISSING,
                 "Progress": None if stage is None or stage.total <= 0 else 100 * min(1.0, stage.done / stage.total),
                 "Elapsed": elapsed(run.started_at, run.finished_at, now),
@@ -145,7 +145,7 @@ def chooser(runs: Sequence[RunView], chosen: RunView) -> None:
         "Details of",
         [*by_id],
         width=340,
-        format_func=lambda key: f"{by_id[key].candidate_name} · {run_state(by_id[key])} · {key[:8]}",
+        format_func=lambda key: f"{by_id[key].title} · {run_state(by_id[key])} · {key[:8]}",
         key=address.RUN_BOX,
         on_change=_picked,
     )
@@ -176,6 +176,10 @@ def details(run: RunView, now: datetime, said: Collection[str] = ()) -> None:
 def _standing(run: RunView) -> list[str]:
     """What a person would ask first, as lines of Markdown."""
     lines = []
+    if run.is_again:
+        lines.append(
+            f"{AGAIN_IN_WORDS.capitalize()}: what differs from the first time is brought about by no candidate."
+        )
     if run.retried_by is not None:
         lines.append(f"It was retried as run {markdown(run.retried_by[:8])}, and counts no more.")
     if run.retry_of is not None:
@@ -243,7 +247,8 @@ def elapsed(start: datetime | None, end: datetime | None, now: datetime) -> str:
 def _now(run: RunView, stage: StageView | None) -> str:
     if run.error:
         return printable(" ".join(run.error.split()))
-    return printable(stage.note) if stage and run.status == "running" else ""
+    note = printable(stage.note) if stage and run.status == "running" else ""
+    return note or (AGAIN_IN_WORDS if run.is_again else "")
 
 
 def _stages(run: RunView, now: datetime) -> None:

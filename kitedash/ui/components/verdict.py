@@ -8,6 +8,7 @@ import streamlit as st
 
 from kitedash.domain.recommend import RecommendationKind
 from kitedash.services.views import TradeoffView
+from kitedash.ui.definitions import DEFINITIONS
 from kitedash.ui.escape import markdown
 
 _SHOWN = 1  # of what would settle it: the chart has to stay in the first screenful
@@ -41,10 +42,20 @@ def context(view: TradeoffView) -> None:
     if view.runs_active:
         runs = "run is" if view.runs_active == 1 else "runs are"
         parts.append(f":material/sync: {view.runs_active} {runs} queued or under way; refreshed every 2 s.")
-    if parts:
-        st.caption("  ".join(parts))
+    lines = ["  ".join(parts), *_noise(view)]
+    if any(lines):
+        compared = len(view.candidates) > 1
+        st.caption("  \n".join(filter(None, lines)), help=DEFINITIONS["Noise floor"] if compared else None)
     for note in view.notes:
         st.caption(f":material/info: {markdown(note)}")
+
+
+def _noise(view: TradeoffView) -> list[str]:
+    """How far apart two measurements of one thing lie, where there are two things to compare."""
+    if len(view.candidates) < 2:
+        return []
+    moved = [f":material/warning: {markdown(view.noise.moved)}"] if view.noise.moved else []
+    return [markdown(view.noise.sentence), *moved]
 
 
 def unknown(names: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from kitedash.domain.experiment import (
     ExperimentSpec,
     Guardrails,
     LoadPlan,
+    MemoryPlan,
     SuiteChoice,
     Targets,
     Workload,
@@ -29,7 +30,7 @@ _POSITIVE = st.floats(1e-6, 1e6) | st.integers(1, 10**6).map(float) | st.sampled
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._ -]{0,20}"
 _CANDIDATE_NAME = r"[A-Za-z0-9][A-Za-z0-9._ +=·-]{0,12}"
 _SEQS = "max-num-seqs"  # tells candidates apart, so that no two are the same configuration: others than shared ones
-_TOKENS = 10_100  # the most that input and output have together
+_TOKENS = 10_200  # no less than the longest input and output have together
 _SPECULATION = ("spec-method", "spec-tokens")  # only together
 # What constrains each other holds in any combination: threshold <= length <= batched, and seqs <= batched.
 _SIZES: dict[str, st.SearchStrategy[int]] = {
@@ -167,7 +168,10 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             input_tokens=tokens,
             shared_prefix_tokens=draw(st.integers(0, tokens - 4)),
             output_tokens=draw(st.integers(1, 100)),
-            arrivals=draw(st.sampled_from(["poisson", "constant"])),
+            input_tokens_p90=draw(st.none() | st.just(tokens + 1)),
+            timestamp_first=draw(st.booleans()),
+            arrivals=draw(st.sampled_from(["poisson", "constant", "gamma"])),
+            burstiness=draw(st.sampled_from([0.25, 1.0, 4.0])),
             spare_replicas=draw(st.integers(0, 9)),
         ),
         load=LoadPlan(
@@ -177,6 +181,7 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             warm_up_s=draw(st.sampled_from([0.0, 1e-6, 0.1, 1.5])),
             request_timeout_s=draw(st.floats(1, 900)),
             seed=draw(st.integers(0, 2**31 - 1)),
+            client_processes=draw(st.none() | st.integers(1, 8)),
         ),
         suites=tuple(
             SuiteChoice(name=name, margin=draw(st.floats(1e-9, 0.999) | st.sampled_from([1e-3, 1e-6])))
@@ -191,6 +196,16 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             tpot_p90_ms=draw(_POSITIVE), error_rate=draw(st.floats(0, 0.99) | st.sampled_from([1e-3, 1e-6]))
         ),
         repeats=draw(st.integers(1, 3)),
+        memory=draw(
+            st.none()
+            | st.builds(
+                MemoryPlan,
+                most_prompt_tokens=st.none() | st.integers(16, 9_000),
+                most_concurrency=st.none() | st.integers(1, 64),
+                output_tokens=st.integers(1, 90),
+            )
+        ),
+        noise_floor=draw(st.booleans()),
     )
     baseline = draw(st.sampled_from([candidate.name for candidate in candidates_of(spec)]))
     return experiment_from({**spec.model_dump(mode="json"), "baseline": baseline})

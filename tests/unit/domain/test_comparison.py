@@ -10,15 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from kitedash.domain.comparison import (
-    Side,
-    cost_change,
-    cost_difference,
-    pass_rate_difference,
-    ttft_change,
-    ttft_difference,
-)
+from kitedash.domain.comparison import Side, cost_difference, pass_rate_difference, ttft_difference
 from kitedash.domain.quantile import quantile_interval
+from kitedash.domain.ratio import cost_change, latency_change
 from kitedash.domain.results import Estimate
 
 MINE = Estimate(230.0, 207.0, 253.0, 240)
@@ -28,7 +22,7 @@ THEIRS = Estimate(260.0, 234.0, 286.0, 180)
 def test_the_ratio_of_two_latencies_by_hand() -> None:
     """Both intervals are 10 % to each side: ln(1/0.9) = 0.105361 and ln(1.1) = 0.095310 add to 0.142074 as squares.
     230/260 = 0.884615; x exp(-0.142074) = 0.767455; x exp(0.142074) = 1.019662."""
-    found = ttft_change(MINE, THEIRS)
+    found = latency_change(MINE, THEIRS)
     assert found is not None
     assert found.value == pytest.approx(-0.115385, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((-0.232545, 0.019662), abs=2e-6)
@@ -66,7 +60,7 @@ def test_costs_of_as_many_replicas_are_equal() -> None:
 
 @pytest.mark.parametrize("bound", ["low", "high"])
 def test_a_bound_that_is_not_known_leaves_its_end_open(bound: str) -> None:
-    found = ttft_change(replace(MINE, **{bound: None}), THEIRS)
+    found = latency_change(replace(MINE, **{bound: None}), THEIRS)
     assert found is not None
     assert getattr(found, bound) is None
     assert "is not established" in found.note
@@ -126,7 +120,7 @@ def _coverage(
         common, one, two = random.normal(size=(3, 800))
         mine = 1.3 * np.exp(0.5 * (shared**0.5 * common + (1 - shared) ** 0.5 * one))
         theirs = np.exp(0.5 * (shared**0.5 * common + (1 - shared) ** 0.5 * two))
-        found = ttft_change(interval(mine), interval(theirs))
+        found = latency_change(interval(mine), interval(theirs))
         assert found is not None
         held += (found.low is None or found.low <= 0.3) and (found.high is None or found.high >= 0.3)
     return held / rounds

@@ -23,3 +23,8 @@ def test_other_text_is_left_alone(text: str) -> None:
 )
 def test_numbers_stay_numbers(value: Cell, cell: str) -> None:
     assert csv_cell(value) == cell
+
+
+def test_a_list_is_one_cell_with_spaces_between_its_numbers() -> None:
+    assert csv_cell([20.0, 40.123456789, None]) == "20 40.1235 null"
+    assert csv_cell([]) == ""

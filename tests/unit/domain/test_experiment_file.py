@@ -92,7 +92,7 @@ def test_spellings_of_one_meaning_are_equal() -> None:
         ("name: try", "name: ''", "name: must begin with a letter or digit"),
         ("users: 10000", "users: 1.5", "workload.users: must be a whole number in digits, not 1.5"),
         ("users: 10000", "users: true", "workload.users: must be a whole number in digits, not true"),
-        ("users: 10000", "arrivals: burst", "workload.arrivals: must be 'poisson' or 'constant', not 'burst'"),
+        ("users: 10000", "arrivals: burst", "workload.arrivals: must be 'poisson', 'constant' or 'gamma', not 'burst'"),
         ("290", "305", "workload.shared_prefix_tokens: must be at least 4 below input_tokens (306)"),
         ("1024", "325", "engine_args.max-model-len: must hold the workload's input and output tokens (326), not 325"),
         ("[4, 16]", "[4, 4]", "matrix.max-num-seqs: holds 4 twice"),

@@ -183,7 +183,7 @@ def test_the_list_of_all_arguments_is_not_poured_into_a_sentence() -> None:
     (refusal,) = check(with_value(FORM, "candidates[1].further", "dtpe=float32")).refusals
     assert refusal.sentence == "dtpe is not known (did you mean dtype?)"
     (refusal,) = check(with_value(FORM, "workload.arrivals", "burst")).refusals
-    assert refusal.sentence == "must be 'poisson' or 'constant', not 'burst'"
+    assert refusal.sentence == "must be 'poisson', 'constant' or 'gamma', not 'burst'"
 
 
 def test_several_fields_are_refused_at_once() -> None:

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from kitedash.domain.experiment import Guardrails, Targets
-from kitedash.domain.latency import BlockSample, is_held, parts_around, quantile_interval, summarize
+from kitedash.domain.latency import BlockSample, is_held, quantile_interval, summarize
 from kitedash.domain.quantile import design_effect, effective_size
+from kitedash.domain.request_parts import parts_around
 from kitedash.domain.results import Estimate, LevelStatus, LevelSummary
 
 Floats = npt.NDArray[np.float64]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kitedash.domain.noise import Noise
 from kitedash.domain.presets import Preset, presets
 from kitedash.domain.recommend import Contender, recommend
 from kitedash.domain.results import Estimate
@@ -99,3 +100,15 @@ def test_of_equal_ones_an_established_one_is_picked_though_it_is_dearer() -> Non
     picked = found(open_twin, WISE)["quality"]
     assert (picked.candidate, picked.established) == ("wise", True)
     assert "(as twin; an established one first, then the cheaper)" in picked.sentence
+
+
+def test_whom_noise_alone_parts_from_the_fastest_is_named() -> None:
+    """400 / 360 - 1 = 11.1 %: within a floor of 12 %, beyond one of 11 %."""
+    near = contender("near", 360, 0.4, 0.6)
+    contenders = (near, WISE, CHEAP)
+    for floor, said in ((0.12, " (noise alone parts it from wise)"), (0.11, "")):
+        (_, fastest, _) = presets(contenders, recommend(contenders), Noise(floor))
+        assert fastest.sentence.startswith(
+            f"near: the lowest P90 TTFT, 360 ms at 2/s, of the 3 that miss nothing{said};"
+        )
+    assert "noise" not in found(*contenders)["fastest"].sentence  # not measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kitedash.domain.experiment import Candidate, ExperimentSpec, LoadPlan
-from kitedash.domain.run_plan import least_blocks, stage_names
+from kitedash.domain.run_plan import AGAIN, least_blocks, stage_names
 from kitedash.domain.run_time import (
     History,
     Minutes,
@@ -55,6 +55,13 @@ def test_one_earlier_run_gives_half_to_double_and_its_own_time_in_the_middle() -
     # one overloaded rate may wait 2 x 15 s instead of measuring 2 more blocks of 10 s.
     assert history.stage(spec(), HERE, "load") == Span(15 + 6 * 11, 30 + 12 * 12, 60 + 12 * 14 + (2 * 15 - 2 * 10))
     assert history.run(spec(), HERE) == Span(3 + 81 + 30, 6 + 174 + 60, 12 + 238 + 120)
+
+
+def test_the_baseline_measured_again_takes_its_load_and_no_suite() -> None:
+    history = History((past(),))
+    assert history.run(spec(), HERE, AGAIN) == Span(3 + 81, 6 + 174, 12 + 238)
+    begun = Progress(frozenset({"prepare"}), purpose=AGAIN)
+    assert remaining(spec(), HERE, history, begun) == Span(81, 174, 238)
 
 
 def test_several_earlier_runs_narrow_the_range_to_what_was_seen() -> None:

@@ -32,12 +32,20 @@ def record(index: int, **changes: object) -> dict[str, object]:
         "http_status": 0,
         "timed_out": True,
         "error": "timed out",
+        "kind": "shared",
+        "session": None,
+        "turn": None,
+        "planned_s": 0.5 * index,
+        "tokens_shared": 280,
+        "process": 0,
+        "chunk_ms": [],
     }
     return row | changes
 
 
 def test_what_goes_in_comes_out() -> None:
-    good = record(0, first_token_s=0.21, tokens_in=300, tokens_cached=0, error="", timed_out=False, http_status=200)
+    answered: dict[str, object] = {"first_token_s": 0.21, "tokens_in": 300, "tokens_cached": 0, "http_status": 200}
+    good = record(0, **answered, error="", timed_out=False, session=3, turn=1, chunk_ms=[20.5, 41.25])
     frame = decode(encode([good, record(1)]))
     assert tuple(frame.columns) == NAMES
     assert frame.loc[0, "first_token_s"] == 0.21
@@ -46,6 +54,9 @@ def test_what_goes_in_comes_out() -> None:
     assert pd.isna(frame.loc[1, "tokens_cached"])
     assert list(frame["timed_out"]) == [False, True]
     assert list(frame["error"]) == ["", "timed out"]
+    assert (frame.loc[0, "session"], frame.loc[0, "turn"]) == (3, 1)
+    assert pd.isna(frame.loc[1, "session"]), "a request of no session is not of session 0"
+    assert [list(chunks) for chunks in frame["chunk_ms"]] == [[20.5, 41.25], []]
 
 
 def test_no_requests_is_an_empty_table() -> None:
@@ -59,6 +70,17 @@ def test_a_record_that_lacks_a_column_is_refused() -> None:
         encode([row])
 
 
+def test_a_table_of_the_first_format_is_read_with_nothing_said_in_its_later_columns() -> None:
+    later = ("kind", "session", "turn", "planned_s", "tokens_shared", "process", "chunk_ms")
+    table = pq.read_table(io.BytesIO(encode([record(0), record(1)])))
+    sink = io.BytesIO()
+    pq.write_table(table.drop_columns(list(later)).replace_schema_metadata({"kitedash.requests": "1"}), sink)
+    frame = decode(sink.getvalue())
+    assert tuple(frame.columns) == NAMES
+    assert list(frame["due_s"]) == [0.0, 0.5]
+    assert frame[list(later)].isna().all().all()
+
+
 def test_another_parquet_file_is_refused() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"due_s": [1.0]}), sink)
@@ -67,7 +89,10 @@ def test_another_parquet_file_is_refused() -> None:
 
 
 def test_the_blob_is_small() -> None:
-    rows = [record(i, first_token_s=0.5 * i + 0.2037 + i % 7 / 1e4, error="", timed_out=False) for i in range(1_000)]
+    rows = [
+        record(i, first_token_s=0.5 * i + 0.2037 + i % 7 / 1e4, tokens_shared=280, error="", timed_out=False)
+        for i in range(1_000)
+    ]
     assert len(encode(rows)) < 60_000
 
 

@@ -94,7 +94,7 @@ def test_files_are_the_same_every_time_and_for_every_candidate(tmp_path: Path) -
 def test_a_file_read_back_carries_due_times_prompts_and_counts(tmp_path: Path) -> None:
     traffic = read(write(tmp_path / "a") / file_name(4, 1))
     assert (traffic.rate_per_s, traffic.block, traffic.seed, traffic.duration_s) == (4.0, 1, 7, 10.0)
-    assert traffic.shared_tokens == 40
+    assert {request.shared_tokens for request in traffic.requests} == {40}
     assert [request.index for request in traffic.requests] == list(range(len(traffic.requests)))
     assert all(request.tokens_in == 60 and request.tokens_out == 5 for request in traffic.requests)
     message = traffic.messages(traffic.requests[0])

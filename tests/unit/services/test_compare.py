@@ -9,9 +9,9 @@ import pytest
 
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate
-from kitedash.domain.results import Answer, LevelStatus
+from kitedash.domain.results import Answer, LevelStatus, LevelSummary, RunStatus
 from kitedash.services.compare import ComparisonView, against_front, compare
-from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence
+from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, MeasuredTwice
 from kitedash.services.tradeoff import assemble
 from tests.unit.domain.levels import level, spread
 from tests.unit.services.evidence import LEVELS, PUBLIC, REPO, answers, candidate, experiment, suite
@@ -165,3 +165,47 @@ def test_an_unknown_candidate_is_not_found() -> None:
     for names in (("nope", "float32"), ("float32", "nope")):
         with pytest.raises(NotFound, match="nope"):
             compare(evidence, view, *names)
+
+
+def measured_twice(evidence: ExperimentEvidence, again: Sequence[LevelSummary]) -> ExperimentEvidence:
+    first = evidence.candidates[0].levels
+    return replace(evidence, twice=MeasuredTwice("run-float32", "again", RunStatus.FINISHED, first, tuple(again)))
+
+
+def test_a_cost_that_hangs_on_noise_is_noise() -> None:
+    """The target is 1,000 ms. float32 has 900 ms at 4/s and holds it, fp8 has 1,050 ms there and holds 2/s only: with a
+    floor of 20 % fp8 could have been seen at 875 ms. With one of 2 % it could not."""
+    barely = (LEVELS[0], LEVELS[1], level(4, spread(1_050, 1_020, 1_080)))
+    evidence = made(candidate("fp8", barely))
+    assert against(evidence, "fp8", "float32").differences[1].outcome == "worse"
+    for factor, outcome in ((1.2, "noise"), (1.02, "worse")):
+        noisy = measured_twice(evidence, _slower(1 / factor))
+        assert assemble(noisy, prices(0.1)).noise.cost.floor == 0  # 4/s both times
+        found = against(noisy, "fp8", "float32").differences[1]
+        assert (found.outcome, found.established) == (outcome, outcome == "worse")
+        assert ("moved by the noise floor" in found.sentence) == (outcome == "noise")
+
+
+def test_where_the_baseline_itself_held_another_rate_such_a_difference_in_cost_is_noise() -> None:
+    """float32 at 4/s: 900 ms, then 1,080 ms, so 2/s held; one that costs what holds 2/s costs is no dearer for sure."""
+    evidence = measured_twice(made(candidate("fp8", LEVELS[:2])), _slower(1.2))
+    view = assemble(evidence, prices(0.1))
+    mine, theirs = (one.cost for one in view.candidates)
+    assert mine is not None
+    assert theirs is not None
+    apart = (theirs.deployed_usd.value or 0) / (mine.deployed_usd.value or 1) - 1
+    assert view.noise.cost.floor == pytest.approx(apart)
+    assert apart > 0.5
+    assert compare(evidence, view, "fp8", "float32").differences[1].outcome == "noise"
+
+
+def test_what_noise_put_before_another_is_not_called_ahead() -> None:
+    near = tuple(level(one.rate_per_s, spread((one.ttft_p90_ms.value or 0) * 1.05, None, None)) for one in LEVELS)
+    quick = measured_twice(made(candidate("fp8", near)), _slower(1.1))
+    (note,) = assemble(quick, prices(0.1)).notes
+    assert note.startswith("fp8 differs from float32 by noise only in what the recommendation goes by")
+    assert assemble(measured_twice(made(candidate("fp8", near)), _slower(1.01)), prices(0.1)).notes == ()
+
+
+def _slower(factor: float) -> list[LevelSummary]:
+    return [level(one.rate_per_s, spread((one.ttft_p90_ms.value or 0) * factor, None, None)) for one in LEVELS]
