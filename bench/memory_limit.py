@@ -1,12 +1,12 @@
-"""`python -m bench.memory_limit FOLDER`: the memory stage on the real engine and the default model, once with its worker
-killed in the middle and once without. Prints both; status 1 where a claim fails. About five minutes on two cores.
+"""`python -m bench.memory_limit FOLDER`: the memory stage on the real engine and the default model, once with its
+worker killed in the middle and once without. Prints both; status 1 where a claim fails. About six minutes on two cores.
 
 FOLDER becomes a data folder of its own (the model is unpacked into it); its runs can be looked at with the dashboard
 afterwards. The KV cache is made small, 45 MiB, so that its limit comes soon.
 
-Claims: the KV bytes a token predicted from the model's config are within 2 % of what vLLM reports; each prompt length's
-measured limit is the predicted one, and one more did not run at once; both runs took the same steps to the same outcomes,
-and none that was stored before the kill was taken again.
+Claims: the KV bytes a token predicted from the model's config are within 2 % of what vLLM reports; each prompt
+length's measured limit is the predicted one, and one more did not run at once; both runs took the same steps to the
+same outcomes, and none that was stored before the kill was taken again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from db.models import Answer as AnswerRow
 from db.models import LoadBlock, LoadLevel, Suite
 from db.revision import bump
 from db.upsert import upsert
-from kitedash.domain.errors import NotFound
 from kitedash.domain.results import Answer, BlockResult, Estimate, LevelStatus, LevelSummary, SuiteResult
 
 ESTIMATES = tuple(field.name for field in fields(LevelSummary) if field.type == "Estimate")
@@ -223,11 +222,3 @@ def answer(session: Session, run_id: str, suite: str, item_id: str) -> Answer | 
     known = encoding.may_be_id(item_id)
     row = session.get(AnswerRow, (run_id, suite, item_id), populate_existing=True) if known else None
     return None if row is None else Answer(**{field.name: getattr(row, field.name) for field in fields(Answer)})
-
-
-def suite_result(session: Session, run_id: str, suite: str) -> SuiteResult:
-    """A suite with its answers. Raises NotFound."""
-    row = session.get(Suite, (run_id, suite), populate_existing=True)
-    if row is None:
-        raise NotFound(f"Run {run_id} has no result of suite {suite!r}.")
-    return SuiteResult(row.name, row.role, row.version, tuple(answers(session, run_id, suite)), row.chance)

@@ -128,12 +128,6 @@ def waiting(session: Session, queue: str) -> Sequence[Run]:
     return session.scalars(query.order_by(*HANDED_OUT), execution_options={"populate_existing": True}).all()
 
 
-def count_ahead(session: Session, run_id: str) -> int:
-    """How many queued runs the same queue hands out before this one."""
-    run = get(session, run_id)
-    return _order_in(session, run.queue).index(run_id) if run.status == RunStatus.QUEUED else 0
-
-
 def queue_positions(session: Session) -> dict[str, int]:
     """Queued run -> its place in its queue, 1 for the next one."""
     queues = session.scalars(sa.select(Run.queue).where(Run.status == RunStatus.QUEUED).distinct()).all()

@@ -166,11 +166,12 @@ class Room:
 
     def by_kv_cache(self, prompt_tokens: int, output_tokens: int) -> int | None:
         """Requests that fit into the KV cache at once, sharing nothing. Each takes whole blocks of its prompt and
-        answer; one block is the engine's own (vLLM's null block)."""
+        answer, but for the answer's last token, which nothing is computed from; one block is the engine's own (vLLM's
+        null block)."""
         if self.kv_tokens is None:
             return None
         blocks = max(0, self.kv_tokens // self.block_size - 1)
-        return blocks // math.ceil((prompt_tokens + output_tokens) / self.block_size) * self.replicas
+        return blocks // math.ceil((prompt_tokens + output_tokens - 1) / self.block_size) * self.replicas
 
     @property
     def by_batch_limit(self) -> int | None:

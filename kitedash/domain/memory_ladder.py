@@ -34,6 +34,7 @@ class MemoryOutcome(StrEnum):
 
 # Where more tries near it could cost another engine or another time-out each, there are none.
 _TRIED_CLOSER = frozenset((MemoryOutcome.QUEUED, MemoryOutcome.PREEMPTED))
+_DEADLY = frozenset((MemoryOutcome.OUT_OF_MEMORY, MemoryOutcome.DIED))
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class MemoryStep:
     @property
     def held(self) -> bool:
         return self.outcome is MemoryOutcome.HELD
+
+    @property
+    def tokens(self) -> int:
+        """Of all its requests, prompts and answers."""
+        return self.concurrency * (self.prompt_tokens + self.output_tokens)
 
 
 @dataclass(frozen=True)
@@ -124,11 +130,15 @@ def next_step(steps: Sequence[MemoryStep], on: Ladder) -> Ask | None:
 
     A length begins at what the shorter one suggests, doubles while all run at once (else halves until they do), and is
     then tried closer. What did not run at once is not exceeded with longer prompts, and a length of which not even one
-    request ran is the last.
+    request ran is the last. Once the engine has died, several longer requests never have more tokens than ran before.
     """
     ceiling, start = on.most_concurrency, 1
     for index, prompt_tokens in enumerate(on.lengths):
         mine = [step for step in steps if step.prompt_tokens == prompt_tokens]
+        shorter = [step for step in steps if step.prompt_tokens < prompt_tokens]
+        if any(step.outcome in _DEADLY for step in shorter):
+            ran = max((step.tokens for step in shorter if step.held), default=0)
+            ceiling = min(ceiling, max(1, ran // (prompt_tokens + on.output_tokens)))
         if (asked := _next_at(prompt_tokens, mine, min(start, ceiling), ceiling, on)) is not None:
             return on.ask(prompt_tokens, asked)
         most, fewest = _bounds(mine)

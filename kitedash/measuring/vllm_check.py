@@ -27,11 +27,6 @@ _answers: dict[tuple[str, ...], str | None] = {}  # by argument vector: vLLM doe
 _log = logging.getLogger(__name__)
 
 
-def parser_refusal(candidate: Candidate, *, device_kind: str, model_dir: str | None = None) -> str | None:
-    """As `parser_refusals`, of one candidate."""
-    return parser_refusals([candidate], device_kind=device_kind, model_dir=model_dir)[0]
-
-
 def parser_refusals(
     candidates: Sequence[Candidate], *, device_kind: str, model_dir: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> tuple[str | None, ...]:

@@ -27,8 +27,8 @@ class LengthLimit:
 
 @dataclass(frozen=True)
 class MemoryView:
-    """`room` is of the engine's latest start; None while no step is stored. `own` is the length at which a request takes
-    as many tokens as the workload's largest, `request_tokens`; None where it was not tried."""
+    """`room` is what the engine had; None while no step is stored. `own` is the length at which a request takes as many
+    tokens as the workload's largest, `request_tokens`; None where it was not tried."""
 
     steps: tuple[MemoryStep, ...]
     room: Room | None

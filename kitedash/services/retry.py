@@ -8,11 +8,11 @@ from uuid import uuid4
 from db import results, runs
 from db.engine import hold_write_lock, sessions
 from kitedash.domain.errors import Refused
+from kitedash.domain.retry_rule import retry_refusal
 from kitedash.running.queue import enqueue_in, queue_name
 from kitedash.services.actor import Actor, require
 from kitedash.services.launch import LAUNCH_LOCK
 from kitedash.services.launch_check import DeviceKind, refusals, served_queues
-from kitedash.services.retry_rule import retry_refusal
 from kitedash.settings import settings
 
 
@@ -28,7 +28,7 @@ def retry_run(run_id: str, actor: Actor) -> str:
         hold_write_lock(session, LAUNCH_LOCK)
         old = runs.get(session, run_id)
         invalid = results.invalid_levels(session, [run_id]).get(run_id, ())
-        reason = retry_refusal(old, invalid, runs.replacement(session, run_id))
+        reason = retry_refusal(old.status, invalid, runs.replacement(session, run_id))
         if reason:
             raise Refused(reason)
         candidate = runs.candidate_of(old)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from db import memory, results, runs
+from db import results, runs
 from db.engine import sessions
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.latency import is_held
-from kitedash.domain.memory_ladder import MemoryStep
 from kitedash.domain.results import BlockResult, LevelSummary
 from kitedash.services.answers import SuiteAnswers, suite_answers
 from kitedash.services.change_token import progress_token
@@ -43,7 +42,6 @@ class RunDetail:
     blocks: tuple[BlockResult, ...]
     blocks_version: str
     timelines: int  # blocks that have one
-    memory: tuple[MemoryStep, ...]
     suites: tuple[SuiteView, ...]
     answers: SuiteAnswers | None
     memory: MemoryView | None = None  # None without such a stage
@@ -107,7 +105,6 @@ def page(
             blocks=tuple(results.block_heads(session, chosen)),
             blocks_version=results.blocks_version(session, chosen),
             timelines=results.timelines(session, chosen),
-            memory=tuple(memory.steps(session, chosen)),
             suites=() if run.is_again else _suites(mine, own, baseline, evidence),
             answers=answers,
             memory=None if run.is_again else memory_view(session, chosen, spec),

@@ -12,10 +12,10 @@ from db import experiments, results, runs, workers
 from db.engine import sessions
 from db.models import Experiment, Run, Stage, Worker
 from kitedash.domain.results import RunStatus
+from kitedash.domain.retry_rule import invalid_levels, retry_refusal
 from kitedash.domain.run_time import NOTHING, Minutes
 from kitedash.domain.wording import listed
 from kitedash.services.log_tail import tail
-from kitedash.services.retry_rule import invalid_levels, retry_refusal
 from kitedash.services.run_time import TimeLeft, open_runs
 from kitedash.services.run_views import (
     ExperimentItem,
@@ -140,7 +140,7 @@ def _run_views(
     run_ids = [run.id for run in of_it]
     stages, invalid = runs.stages(session, run_ids), results.invalid_levels(session, run_ids)
     retried_by = runs.replacements(session, run_ids)
-    refusals = {run.id: retry_refusal(run, invalid.get(run.id, ()), retried_by.get(run.id)) for run in of_it}
+    refusals = {run.id: retry_refusal(run.status, invalid.get(run.id, ()), retried_by.get(run.id)) for run in of_it}
     places = runs.queue_positions(session) if any(run.status == RunStatus.QUEUED for run in of_it) else {}
     is_open = any(not RunStatus(run.status).is_final for run in of_it)
     left = open_runs(session, datetime.now(UTC)).left if is_open else {}

@@ -87,12 +87,23 @@ _PARTS: Final = {
 }
 _MEMORY: Final = {
     "Memory stage": (
-        "Prompts and requests at once grow until they no longer run together. held: all ran at once. queued: fewer "
-        "did, by the KV cache or the batch limit. preempted, rejected, out of memory: as the engine said."
+        "Prompts and requests at once grow until they no longer run together. Fewer run at once where the KV cache or "
+        "the batch limit binds; preempted, refused and out of memory: as the engine said."
     ),
-    "KV bytes a token": (
-        "What one token's keys and values take in the KV cache: 2 x layers x KV heads x head size x bytes a value, "
-        "from the model's config; beside it what the engine reports, its KV cache over the tokens that it holds."
+    "KV bytes per token": (
+        "What the keys and values of a token take in the KV cache of one device. Predicted: from the model's config; "
+        "reported: the size of the engine's KV cache over the tokens that it says it holds."
+    ),
+    "KV tokens": "Tokens that the KV cache of one replica holds, in whole blocks.",
+    "Requests at once": (
+        "Requests that share nothing and run in the engine at the same time, none preempted. Predicted: what fits into "
+        "the KV cache in whole blocks of prompt and answer, or the batch limit if that is less. Seen: the most that "
+        "did, of the numbers that were tried."
+    ),
+    "Longest prompt": "The longest prompt of which at least one request ran; one that is too long is refused.",
+    "Answer of a memory step": (
+        "The memory stage's output tokens, and so many more that the first request is still being answered when the "
+        "last prompt is read: else they would never be in the engine together."
     ),
 }
 _COST: Final = {

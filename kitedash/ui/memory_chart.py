@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -55,17 +55,18 @@ def memory_chart(view: MemoryView, ink: theme.Ink) -> alt.LayerChart:
     )
     names = [LABELS[outcome] for outcome in LABELS if any(step.outcome is outcome for step in view.steps)]
     kinds = [outcome for outcome in LABELS if LABELS[outcome] in names]
+    legend = alt.Legend(orient="top", title=None, columns=len(names), labelLimit=240, symbolSize=110, symbolOpacity=1)
     marks = (
         alt.Chart(pd.DataFrame([_row(step) for step in view.steps]))
         .mark_point(filled=True, size=110, opacity=1, stroke=ink.background, strokeWidth=0.8)
         .encode(
             x,
             y,
-            shape=alt.Shape("Outcome:N", scale=alt.Scale(domain=names, range=[_SHAPES[kind] for kind in kinds])),
+            shape=alt.Shape(
+                "Outcome:N", scale=alt.Scale(domain=names, range=[_SHAPES[kind] for kind in kinds]), legend=legend
+            ),
             color=alt.Color(
-                "Outcome:N",
-                scale=alt.Scale(domain=names, range=[_colour(kind, ink) for kind in kinds]),
-                legend=alt.Legend(orient="top", title=None, columns=len(names), labelLimit=240, symbolSize=110),
+                "Outcome:N", scale=alt.Scale(domain=names, range=[_colour(kind, ink) for kind in kinds]), legend=legend
             ),
             tooltip=["Prompt:N", "Answer:N", "At once:N", "Outcome:N", "KV cache used:N", "Preemptions:N", "Why:N"],
         )
@@ -73,7 +74,7 @@ def memory_chart(view: MemoryView, ink: theme.Ink) -> alt.LayerChart:
     output_tokens = min(step.output_tokens for step in view.steps)
     lines = [
         *_kv_line(room, output_tokens, low, high, top, x, y, ink),
-        *_batch_line(room, low, top, x, y, ink),
+        *_batch_line(room, high, top, x, y, ink),
         *_longest_line(room, low, high, top, x, y, ink),
     ]
     chart: alt.LayerChart = alt.layer(*lines, marks).properties(height=380).configure_view(stroke=None)
@@ -149,13 +150,13 @@ def _kv_line(
     return [line.encode(x, y, order="prompt:Q"), label]
 
 
-def _batch_line(room: Room, low: float, top: float, x: alt.X, y: alt.Y, ink: theme.Ink) -> list[alt.Chart]:
+def _batch_line(room: Room, high: float, top: float, x: alt.X, y: alt.Y, ink: theme.Ink) -> list[alt.Chart]:
     limit = room.by_batch_limit
     if limit is None or limit > top:
         return []
     rule = alt.Chart(pd.DataFrame([{"at_once": limit}])).mark_rule(color=ink.text, strokeDash=[6, 4], strokeWidth=1.4)
-    row = {"prompt": low * 1.05, "at_once": limit, "text": f"{BATCH_LIMIT} {limit:,}"}
-    return [rule.encode(y), _label(row, ink.text, x, y, dx=0, dy=-8)]
+    row = {"prompt": high, "at_once": limit, "text": f"{BATCH_LIMIT} {limit:,}"}
+    return [rule.encode(y), _label(row, ink.text, x, y, dx=-4, dy=-8, align="right")]
 
 
 def _longest_line(
@@ -169,7 +170,9 @@ def _longest_line(
     return [rule, _label(row, ink.muted, x, y, dx=-6, dy=10, align="right")]
 
 
-def _label(row: dict[str, Any], colour: str, x: alt.X, y: alt.Y, *, dx: int, dy: int, align: str = "left") -> alt.Chart:
+def _label(
+    row: dict[str, Any], colour: str, x: alt.X, y: alt.Y, *, dx: int, dy: int, align: Literal["left", "right"] = "left"
+) -> alt.Chart:
     mark = alt.Chart(pd.DataFrame([row])).mark_text(color=colour, fontSize=11, align=align, dx=dx, dy=dy)
     chart: alt.Chart = mark.encode(x, y, text="text:N")
     return chart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +26,11 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database without rows: on SQLite not even made yet."""
+def url(request: pytest.FixtureRequest, tmp_path: Path, empty_database: Path) -> Iterator[str]:
+    """A database that is up to date and has no rows."""
     if request.param == "sqlite":
+        (tmp_path / "data").mkdir()
+        shutil.copy(empty_database, tmp_path / "data" / "kitedash.db")
         yield f"sqlite:///{tmp_path / 'data' / 'kitedash.db'}"
     else:
         server: PostgresServer = request.getfixturevalue("postgres")

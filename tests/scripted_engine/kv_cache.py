@@ -18,8 +18,9 @@ class Place:
 
 
 class KvCache:
-    """First come, first served. A request is admitted when its prompt fits, and holds whole blocks of prompt and answer
-    to its end; where the answer does not fit beside the others it is preempted and goes on when it does."""
+    """First come, first served. A request is admitted when its prompt fits, and holds whole blocks of prompt and
+    answer, but for the answer's last token, to its end; where the answer does not fit beside the others it is
+    preempted, and goes on when it does."""
 
     def __init__(self, script: Script) -> None:
         self._block = script.block_size
@@ -34,12 +35,12 @@ class KvCache:
         if not self.total:
             return Place(at, at, preempted=False)
         self._latest = admitted = self._free_from(max(at, self._latest), self.blocks(tokens_in))
-        complete = self._free_from(admitted, self.blocks(tokens_in + tokens_out))
+        complete = self._free_from(admitted, self.blocks(tokens_in + tokens_out - 1))
         return Place(admitted, complete, preempted=complete > admitted)
 
-    def hold(self, until: float, tokens: int) -> None:
+    def hold(self, until: float, blocks: int) -> None:
         if self.total:
-            self._taken.append((until, self.blocks(tokens)))
+            self._taken.append((until, blocks))
 
     def _free_from(self, moment: float, blocks: int) -> float:
         while True:

@@ -56,8 +56,8 @@ class Slots:
         token_s = self._script.token_ms / 1e3
         last = first + max(0, tokens_out - 1) * token_s
         heapq.heappush(self._free_at, last)
-        self.kv_cache.hold(last, tokens_in + tokens_out)
-        blocks = self.kv_cache.blocks(tokens_in + tokens_out)
+        blocks = self.kv_cache.blocks(tokens_in + tokens_out - 1)
+        self.kv_cache.hold(last, blocks)
         return Times(arrived, place.admitted, first, last, token_s, blocks, place.preempted)
 
 

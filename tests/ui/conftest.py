@@ -134,8 +134,9 @@ def own_database(
 
 
 @pytest.fixture
-def no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def no_rows(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a database without rows, on a machine without GPUs."""
+    shutil.copy(empty_database, tmp_path / "kitedash.db")
     monkeypatch.setenv("KITEDASH_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(launch_check, "gpu_count", lambda: 0)
     settings.cache_clear()

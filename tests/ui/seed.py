@@ -14,18 +14,19 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from db import engine, experiments, results, runs, stages, workers
+from db import engine, experiments, memory, results, runs, stages, workers
 from kitedash.domain.experiment import (
     Candidate,
     CandidateSpec,
     ExperimentSpec,
     LoadPlan,
+    MemoryPlan,
     SuiteChoice,
     Targets,
     Workload,
 )
 from kitedash.domain.results import Answer, LevelStatus, SuiteResult
-from tests.ui import builders, request_blobs
+from tests.ui import builders, memory_steps, request_blobs
 
 RATES = (1.0, 2.0, 4.0)
 SUITES = (("kitedash_repo", "repository", 60, 0.5), ("hellaswag_100", "public", 100, 0.36))
@@ -40,6 +41,8 @@ CANDIDATES = (
     ("float32 no-prefix-cache", "CPUDefaultLinear", 640, 4.0, 0.62),
     ("float32 max-num-seqs=2", "CPUDefaultLinear", 300, 4.0, 0.62),
 )
+WORKLOAD = Workload(input_tokens=306, shared_prefix_tokens=290, output_tokens=20)
+RUNS_OUT_OF_MEMORY = "fp8"  # in its memory stage
 HAS_INVALID_BLOCK = "int8 no-prefix-cache"  # at the lowest rate, beside the six that count
 
 
@@ -67,24 +70,33 @@ def seed(data_dir: Path) -> Seeded:
         _failed(session, f"{ids.running[:8]}-2", data_dir, now)
         _experiment(session, ids.one, 1, now - timedelta(hours=2), ttft_p90_ms=700)
         _finished(session, f"{ids.one[:8]}-0", 0, now)
-        _experiment(session, ids.many, 8, now - timedelta(hours=1))
+        _experiment(session, ids.many, 8, now - timedelta(hours=1), memory_plan=memory_steps.PLAN)
         for n in range(8):
-            _finished(session, f"{ids.many[:8]}-{n}", n, now)
+            _finished(session, f"{ids.many[:8]}-{n}", n, now, with_memory=True)
     return ids
 
 
-def _experiment(session: Session, experiment_id: str, count: int, at: datetime, *, ttft_p90_ms: float = 800) -> None:
+def _experiment(
+    session: Session,
+    experiment_id: str,
+    count: int,
+    at: datetime,
+    *,
+    ttft_p90_ms: float = 800,
+    memory_plan: MemoryPlan | None = None,
+) -> None:
     chosen = CANDIDATES[:count]
     spec = ExperimentSpec(
         name="quickstart",
         model="SmolLM2-135M-Instruct",
         candidates=tuple(CandidateSpec(name=name) for name, *_ in chosen),
         baseline="float32",
-        workload=Workload(input_tokens=306, shared_prefix_tokens=290, output_tokens=20),
+        workload=WORKLOAD,
         load=LoadPlan(rates_per_s=RATES),
         suites=tuple(SuiteChoice(name=name) for name, *_ in SUITES),
         targets=Targets(ttft_p90_ms=ttft_p90_ms, cost_per_1000_requests_usd=0.1, pass_rate=0.5),
         guardrails=builders.GUARDRAILS,
+        memory=memory_plan,
     )
     experiments.add(session, experiment_id, spec, experiment_id.replace("-", "") * 2, created_by="a test", now=at)
     for position, (name, *_) in enumerate(chosen):
@@ -138,7 +150,7 @@ def _measured(session: Session, run_id: str, number: int, now: datetime) -> None
     )
 
 
-def _finished(session: Session, run_id: str, number: int, now: datetime) -> None:
+def _finished(session: Session, run_id: str, number: int, now: datetime, *, with_memory: bool = False) -> None:
     _started(session, run_id, number, now)
     _load(session, run_id, number)
     stages.stage_finish(session, run_id, "load", now - timedelta(minutes=2))
@@ -147,7 +159,22 @@ def _finished(session: Session, run_id: str, number: int, now: datetime) -> None
         passing = CANDIDATES[number][4] if role == "repository" else 0.4
         results.store_suite(session, run_id, _suite(suite, role, n, chance, passing, number))
         stages.stage_finish(session, run_id, f"quality:{suite}", now - timedelta(minutes=1))
+    if with_memory:
+        _memory(session, run_id, number, now)
     runs.finish(session, run_id, now)
+
+
+def _memory(session: Session, run_id: str, number: int, now: datetime) -> None:
+    name = CANDIDATES[number][0]
+    steps = memory_steps.steps(
+        WORKLOAD,
+        batch_limit=2 if "max-num-seqs=2" in name else 32,
+        dies_at_tokens=6_000 if name == RUNS_OUT_OF_MEMORY else None,
+    )
+    stages.stage_begin(session, run_id, "memory", len(SUITES) + 2, len(steps), now - timedelta(minutes=1))
+    for step in steps:
+        memory.store_step(session, run_id, step, now)
+    stages.stage_finish(session, run_id, "memory", now)
 
 
 def _suite(suite: str, role: str, n: int, chance: float, passing: float, number: int) -> SuiteResult:

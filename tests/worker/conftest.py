@@ -175,9 +175,10 @@ def written_traffic(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def home(tmp_path: Path, tiny_model: Path, written_traffic: Path) -> Iterator[Home]:
+def home(tmp_path: Path, tiny_model: Path, written_traffic: Path, empty_database: Path) -> Iterator[Home]:
     home = Home(tmp_path / "data", written_traffic)
     shutil.copytree(tiny_model, home.data_dir / "models" / "tiny")
+    shutil.copy(empty_database, home.data_dir / "kitedash.db")
     yield home
     for worker in home.workers:
         worker.kill()

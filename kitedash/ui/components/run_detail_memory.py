@@ -49,7 +49,7 @@ def memory(detail: RunDetail) -> None:
             "Prompt": _Number("Prompt tokens", format="%,d", width=95),
             "Answer": _Number("Answer tokens", format="%,d", width=98, help=DEFINITIONS["Answer of a memory step"]),
             "Predicted": _Number(format="%,d", width=75, help=DEFINITIONS["Requests at once"]),
-            "Binds": _Text("Which limit", width=105),
+            "Binds": _Text("Predicted by", width=105),
             "Seen": _Number("Ran at once", format="%,d", width=88, help=DEFINITIONS["Requests at once"]),
             "Beyond": _Text("Beyond that", width=150),
             "Why": _Text(width="large"),
@@ -65,7 +65,7 @@ def sentence(view: MemoryView) -> str:
     said = f"Of requests of the workload's size, {view.request_tokens:,} tokens, {own.most:,} ran at once"
     if own.beyond is not None:
         outcome = memory_chart.LABELS[own.beyond.outcome]
-        return f"{said}; of {own.beyond.concurrency:,}: {outcome}, {own.beyond.reason}."
+        return f"{said}; of {own.beyond.concurrency:,}: {outcome}, {own.beyond.reason.rstrip('.')}."
     return f"{said}, the most that was tried."
 
 

@@ -14,7 +14,6 @@ from kitedash.ui.components import (
     run_detail_files,
     run_detail_levels,
     run_detail_memory,
-    run_detail_memory,
     run_detail_parts,
     run_detail_requests,
 )
@@ -27,7 +26,6 @@ _SECTIONS: dict[str, tuple[str, _Draw]] = {
     PARTS: ("Parts of a request", run_detail_parts.parts),
     REQUESTS: ("Slow requests", run_detail_requests.requests),
     CURVES: ("Distributions", run_detail_curves.curves),
-    MEMORY: ("Memory", run_detail_memory.memory),
     ANSWERS: ("Suites and answers", run_detail_answers.suites),
     MEMORY: ("Memory", run_detail_memory.memory),
     REPRODUCE: ("To reproduce", run_detail_files.reproduce),
@@ -48,9 +46,10 @@ def sections(detail: RunDetail) -> None:
         run_detail_files.planned(detail)
         return
     box = address.box(address.SECTION)
-    st.session_state[box] = _SECTIONS[asked() or default(detail)][0]
-    tabs = st.tabs([title for title, _ in _SECTIONS.values()], key=box, on_change=_picked)
-    for tab, (_, draw) in zip(tabs, _SECTIONS.values(), strict=True):
+    shown = {key: section for key, section in _SECTIONS.items() if key != MEMORY or detail.memory is not None}
+    st.session_state[box] = _SECTIONS[asked() if asked() in shown else default(detail)][0]
+    tabs = st.tabs([title for title, _ in shown.values()], key=box, on_change=_picked)
+    for tab, (_, draw) in zip(tabs, shown.values(), strict=True):
         if tab.open:
             with tab:
                 draw(detail)

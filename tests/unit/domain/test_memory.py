@@ -99,7 +99,8 @@ def test_reported_against_predicted() -> None:
     [
         (128, 16, ROOM, (12, KV_CACHE)),  # 63 usable blocks, 5 a request
         (128, 32, ROOM, (12, KV_CACHE)),
-        (128, 33, ROOM, (10, KV_CACHE)),  # a sixth block begins
+        (128, 33, ROOM, (12, KV_CACHE)),  # the last token of an answer takes no place
+        (128, 34, ROOM, (10, KV_CACHE)),  # a sixth block begins
         (32, 16, ROOM, (16, BATCH_LIMIT)),
         (32, 16, replace(ROOM, batch_limit=None), (31, KV_CACHE)),
         (496, 16, ROOM, (3, KV_CACHE)),

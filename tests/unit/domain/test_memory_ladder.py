@@ -47,7 +47,7 @@ def engine(blocks: int = BLOCKS, batch_limit: int = 64, dies_at: int = 10**9) ->
             return conclude(asked, Seen(0, ("too long",) * asked.concurrency, (400,) * asked.concurrency), ROOM)
         if total * asked.concurrency >= dies_at:
             return died(asked, "torch.OutOfMemoryError: CUDA out of memory", ROOM)
-        each = -(-total // 16)
+        each = -(-(total - 1) // 16)  # the last token of an answer takes no place
         running = min(asked.concurrency, batch_limit, blocks // each)
         seen = Seen(asked.concurrency, running_max=running, kv_share_max=running * each / blocks, preemptions=0)
         return conclude(asked, seen, ROOM)
@@ -95,7 +95,7 @@ def test_every_limit_is_found_where_the_prediction_holds() -> None:
     for length in on.lengths[:-1]:
         most, fewest = found[length]
         assert fewest is None or fewest.concurrency == most + 1, length
-        each = -(-(on.ask(length, most).prompt_tokens + on.ask(length, most).output_tokens) // 16)
+        each = -(-(length + on.ask(length, most).output_tokens - 1) // 16)
         assert most == min(64, BLOCKS // each), length
     assert found[4_096][1] is not None
     assert found[4_096][1].outcome is MemoryOutcome.REJECTED
@@ -109,10 +109,10 @@ def test_a_wrong_prediction_does_not_move_what_is_found(blocks: int) -> None:
     steps = climbed(on, engine(blocks=blocks))
     for length in on.lengths[:-1]:
         most, fewest = limit_at(steps, length)
-        truth = min(64, blocks // -(-(length + on.ask(length, max(1, most)).output_tokens) // 16))
+        truth = min(64, blocks // -(-(length + on.ask(length, max(1, most)).output_tokens - 1) // 16))
         assert most <= truth
         if fewest is not None:
-            beyond = -(-(length + fewest.output_tokens) // 16)
+            beyond = -(-(length + fewest.output_tokens - 1) // 16)
             assert fewest.concurrency > min(64, blocks // beyond)
             assert fewest.concurrency - most <= max(1, fewest.concurrency // 4)
 
@@ -132,12 +132,13 @@ def test_an_interrupted_ladder_goes_on_where_it_was() -> None:
 def test_nothing_is_tried_beyond_what_killed_the_engine() -> None:
     on = ladder(MemoryPlan(), WORKLOAD, ROOM)
     steps = climbed(on, engine(dies_at=4_000))
-    deaths = [step for step in steps if step.outcome is MemoryOutcome.OUT_OF_MEMORY]
-    assert deaths
-    for earlier, death in enumerate(steps):
-        if death.outcome is MemoryOutcome.OUT_OF_MEMORY:
-            for later in steps[earlier + 1 :]:
-                assert later.prompt_tokens < death.prompt_tokens or later.concurrency < death.concurrency
+    # 16 of 128 + 18 tokens ran (2,336), 32 did not (4,704); at 256 + 16 tokens 8 are as many as have no more
+    (death,) = [step for step in steps if step.outcome is MemoryOutcome.OUT_OF_MEMORY]
+    assert (death.prompt_tokens, death.concurrency) == (128, 32)
+    assert {length: limit_at(steps, length)[0] for length in on.lengths} == {
+        **{128: 16, 256: 8, 304: 7, 512: 4, 1_024: 2, 2_032: 1, 4_096: 0}
+    }
+    assert steps[-1].outcome is MemoryOutcome.REJECTED
 
 
 def test_a_length_that_no_request_can_have_is_the_last() -> None:

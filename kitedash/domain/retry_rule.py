@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.models import Run
 from kitedash.domain.results import RunStatus
 
 Invalid = Sequence[tuple[float, str]]  # rate and why, as `results.invalid_levels` gives them
@@ -15,13 +14,13 @@ def invalid_levels(invalid: Invalid) -> tuple[str, ...]:
     return tuple(f"{rate_per_s:g}/s gave no result: {reason or 'its checks failed'}." for rate_per_s, reason in invalid)
 
 
-def retry_refusal(run: Run, invalid: Invalid, retried_by: str | None) -> str:
+def retry_refusal(status: str, invalid: Invalid, retried_by: str | None) -> str:
     """Why the run can't be retried, as one sentence; "" where it can."""
     if retried_by is not None:
         return f"It was retried already, as run {retried_by[:8]}."
-    if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
+    if status in (RunStatus.FAILED, RunStatus.CANCELLED):
         return ""
-    if run.status != RunStatus.FINISHED:
+    if status != RunStatus.FINISHED:
         return "It is not over; cancel it first."
     if invalid:
         return ""
