@@ -34,7 +34,7 @@ class MemoryOutcome(StrEnum):
 
 # Where more tries near it could cost another engine or another time-out each, there are none.
 _TRIED_CLOSER = frozenset((MemoryOutcome.QUEUED, MemoryOutcome.PREEMPTED))
-_DEADLY = frozenset((MemoryOutcome.OUT_OF_MEMORY, MemoryOutcome.DIED))
+DEADLY = frozenset((MemoryOutcome.OUT_OF_MEMORY, MemoryOutcome.DIED))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def next_step(steps: Sequence[MemoryStep], on: Ladder) -> Ask | None:
     for index, prompt_tokens in enumerate(on.lengths):
         mine = [step for step in steps if step.prompt_tokens == prompt_tokens]
         shorter = [step for step in steps if step.prompt_tokens < prompt_tokens]
-        if any(step.outcome in _DEADLY for step in shorter):
+        if any(step.outcome in DEADLY for step in shorter):
             ran = max((step.tokens for step in shorter if step.held), default=0)
             ceiling = min(ceiling, max(1, ran // (prompt_tokens + on.output_tokens)))
         if (asked := _next_at(prompt_tokens, mine, min(start, ceiling), ceiling, on)) is not None:

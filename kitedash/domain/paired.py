@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from scipy import optimize, stats
+from scipy import optimize, special
 
 ONE_SIDED_LEVEL: Final = 0.95
 POWER: Final = 0.80
@@ -75,18 +75,18 @@ def difference_interval(gained: float, lost: float, n: float, *, level: float, c
 
 
 def _most(count: float, n: float, level: float) -> float:
-    return 1.0 if count >= n else float(stats.beta.ppf(level, count + 1, n - count))
+    return 1.0 if count >= n else float(special.betaincinv(count + 1, n - count, level))
 
 
 def _least(count: float, n: float, level: float) -> float:
-    return 0.0 if count <= 0 else float(stats.beta.ppf(1 - level, count, n - count + 1))
+    return 0.0 if count <= 0 else float(special.betaincinv(count, n - count + 1, 1 - level))
 
 
 def mcnemar_p(gained: int, lost: int) -> float:
     """Two-sided exact p of "as likely gained as lost" (McNemar 1947, binomial). Beside the verdict, never the gate:
     that it is large does not show that nothing was lost."""
     changed = gained + lost
-    return 1.0 if changed == 0 else float(stats.binomtest(gained, changed, 0.5).pvalue)
+    return 1.0 if changed == 0 else min(1.0, 2 * float(special.bdtr(min(gained, lost), changed, 0.5)))
 
 
 def fewest_items(margin: float) -> int:
@@ -104,12 +104,12 @@ def items_for(margin: float, changed_share: float, *, change: float = 0.0, desig
     distance = margin + change
     if abs(distance) < 1e-9:
         return None
-    z = float(stats.norm.ppf(ONE_SIDED_LEVEL) + stats.norm.ppf(POWER))
+    z = float(special.ndtri(ONE_SIDED_LEVEL) + special.ndtri(POWER))
     needed = math.ceil(z**2 * max(changed_share - change**2, 0.0) / distance**2 * design_effect - 1e-9)
     return max(needed, fewest_items(margin))
 
 
 def smallest_visible_loss(n: float, changed_share: float) -> float:
     """The loss (a share of items) that n items would tell from none with power 80 %: what a suite can see at all."""
-    z = float(stats.norm.ppf(ONE_SIDED_LEVEL) + stats.norm.ppf(POWER))
+    z = float(special.ndtri(ONE_SIDED_LEVEL) + special.ndtri(POWER))
     return max(z * math.sqrt(changed_share / n), -math.expm1(math.log(1 - ONE_SIDED_LEVEL) / n))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from scipy import stats
+from scipy import special
 
 MIN_CLUSTERS: Final = 10  # fewer can't tell how much items of a cluster resemble each other (Miller 2024)
 
@@ -53,4 +53,4 @@ def design_effect(values: Sequence[float], clusters: Sequence[Hashable]) -> floa
 def critical_value(level: float, clusters: int | None) -> float:
     """The quantile at `level` (0.975 for a two-sided 95 % interval): normal, or Student's t with clusters - 1 degrees
     of freedom where the variance was estimated from that many clusters."""
-    return float(stats.norm.ppf(level) if clusters is None else stats.t.ppf(level, clusters - 1))
+    return float(special.ndtri(level) if clusters is None else special.stdtrit(clusters - 1, level))

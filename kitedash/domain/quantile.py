@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from kitedash.domain.results import Estimate
 
@@ -46,7 +46,7 @@ def effective_size(n: int, blocks: int, effect: float) -> float:
     if blocks < 2 or n < 2:
         return 0.0
     tail = (1 + CONFIDENCE) / 2
-    penalty = (stats.t.ppf(tail, n - 1) / stats.t.ppf(tail, blocks - 1)) ** 2
+    penalty = (special.stdtrit(n - 1, tail) / special.stdtrit(blocks - 1, tail)) ** 2
     return float(n / effect * penalty)
 
 
@@ -137,8 +137,8 @@ def _ranks(n: int, q: float, effective: float) -> tuple[int, int]:
         return 0, n + 1
     tail = (1 - CONFIDENCE) / 2
     hits = q * effective
-    low_share = float(stats.beta.ppf(tail, hits, effective - hits + 1))
-    high_share = float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
+    low_share = float(special.betaincinv(hits, effective - hits + 1, tail))
+    high_share = float(special.betaincinv(hits + 1, effective - hits, 1 - tail))
     # The effective size counts: an end within one effective request of the edge lies beyond what was seen.
     if high_share * (effective + 1) > effective:
         return math.floor(low_share * n), n + 1

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from db import memory
 from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.memory import Room
-from kitedash.domain.memory_ladder import MemoryStep, limit_at, longest_prompt, workload_prompt_tokens
+from kitedash.domain.memory_ladder import DEADLY, MemoryStep, limit_at, longest_prompt, workload_prompt_tokens
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class MemoryView:
     longest_seen: int | None
     request_tokens: int
     own: LengthLimit | None
+
+    @property
+    def death(self) -> MemoryStep | None:
+        """The step of the shortest prompts that cost the engine its life; beyond its tokens little is tried."""
+        return next((step for step in self.steps if step.outcome in DEADLY), None)
 
 
 def memory_view(session: Session, run_id: str, spec: ExperimentSpec) -> MemoryView | None:

@@ -55,7 +55,9 @@ def memory_chart(view: MemoryView, ink: theme.Ink) -> alt.LayerChart:
     )
     names = [LABELS[outcome] for outcome in LABELS if any(step.outcome is outcome for step in view.steps)]
     kinds = [outcome for outcome in LABELS if LABELS[outcome] in names]
-    legend = alt.Legend(orient="top", title=None, columns=len(names), labelLimit=240, symbolSize=110, symbolOpacity=1)
+    legend = alt.Legend(
+        orient="top", title=None, columns=len(names), labelLimit=240, symbolSize=110, symbolStrokeWidth=0
+    )
     marks = (
         alt.Chart(pd.DataFrame([_row(step) for step in view.steps]))
         .mark_point(filled=True, size=110, opacity=1, stroke=ink.background, strokeWidth=0.8)

@@ -48,7 +48,7 @@ candidates:
     engine_args: {{max-model-len: 100000}}
 baseline: batch 32
 workload: {{input_tokens: 300, shared_prefix_tokens: 285, output_tokens: 16}}
-load: {{rates_per_s: [1, 2, {HIGHEST_RATE_PER_S}], blocks: 2, block_duration_s: 6, request_timeout_s: 30}}
+load: {{rates_per_s: [1, 2, {HIGHEST_RATE_PER_S}], blocks: 2, block_duration_s: 6, request_timeout_s: 60}}
 suites: [{{name: kitedash_repo}}, {{name: hellaswag_100}}]
 targets: {{ttft_p90_ms: 2000, cost_per_1000_requests_usd: 10, pass_rate: 0.3}}
 guardrails: {{tpot_p90_ms: 500}}

@@ -110,4 +110,4 @@ def test_it_is_taken_at_once_only_by_a_slot_that_is_free(
     monkeypatch.setattr(launch_page, "preview", with_wait)
     said = texts(quickstart())
     assert says in said
-    assert ("at once" in said) is ("at once" in says)
+    assert ("takes it at once" in said) is ("takes it at once" in says)

@@ -328,7 +328,7 @@ def test_a_tab_that_is_picked_stands_in_the_address(seeded: Seeded) -> None:
     assert at.session_state[address.box(address.SECTION)] == "Raw data"
     assert [tab.label for tab in at.tabs] == [
         *("Load levels", "Parts of a request", "Slow requests", "Distributions"),
-        *("Suites and answers", "To reproduce", "Raw data"),
+        *("Suites and answers", "Memory", "To reproduce", "Raw data"),
     ]
 
 

@@ -71,8 +71,8 @@ def test_an_engine_that_runs_out_of_memory_is_a_result_and_no_step_goes_beyond(h
     assert home.wait_for_status(run_id, "finished", "failed") == "finished"
     steps = _steps(home, run_id)
     deaths = {(step.prompt_tokens, step.concurrency): step for step in steps if not step.held}
-    # 4 of 120 + 5 tokens take 512 in whole blocks, 8 take 1,024. It is not tried closer, which might cost an engine each
-    # time, and of longer prompts no more are tried than have the 500 tokens that ran: 3 of 128 + 4, 1 of 256 + 4.
+    # 4 of 120 + 5 tokens take 512 in whole blocks, 8 take 1,024. It is not tried closer, which might cost an engine
+    # each, and of longer prompts no more are tried than have the 500 tokens that ran: 3 of 128 + 4, 1 of 256 + 4.
     assert set(deaths) == {(120, 8)}
     assert {length: limit_at(steps, length)[0] for length in (120, 128, 256)} == {120: 4, 128: 3, 256: 1}
     assert {step.outcome for step in deaths.values()} == {MemoryOutcome.OUT_OF_MEMORY}

@@ -66,6 +66,12 @@ def sentence(view: MemoryView) -> str:
     if own.beyond is not None:
         outcome = memory_chart.LABELS[own.beyond.outcome]
         return f"{said}; of {own.beyond.concurrency:,}: {outcome}, {own.beyond.reason.rstrip('.')}."
+    if (death := view.death) is not None:
+        label = memory_chart.LABELS[death.outcome]
+        return (
+            f"{said}. More were not tried: with {death.concurrency:,} at once of {death.prompt_tokens:,} prompt tokens "
+            f"the engine ended ({label}: {death.reason.rstrip('.')})."
+        )
     return f"{said}, the most that was tried."
 
 
