@@ -220,6 +220,13 @@ def a_block(number: int, *, seed: int) -> BlockResult:
             "http_status": 200,
             "timed_out": False,
             "error": "",
+            "kind": "shared",
+            "session": None,
+            "turn": None,
+            "planned_s": float(i),
+            "tokens_shared": 280,
+            "process": 0,
+            "chunk_ms": [10.0 * chunk for chunk in range(1, 20)],
         }
         for i, first in enumerate(ttft)
     ]
