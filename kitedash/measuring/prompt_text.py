@@ -24,6 +24,7 @@ INSTRUCTIONS = (
 _TOLERANCE = 0.01
 _LEAD_WORDS = 4
 _MIN_QUESTION_TOKENS = 3
+_SHORT_QUESTION_TOKENS = 12  # room for the words that make a question unique, and to meet a length within 1 %
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,12 @@ class PromptWriter:
 
         text = self._fit(lead, input_tokens, count, "workload.input_tokens", start)
         return text, count(text)
+
+    def shortest(self, prefix: SharedPrefix) -> int:
+        """Tokens of the shortest prompt behind the prefix that leaves its question a few words: the template's end of
+        the turn and head of the answer included."""
+        system = prefix.head + prefix.text
+        return len(self._render(system, "why")) - len(self._encode("why")) + _SHORT_QUESTION_TOKENS
 
     def tokens_of_head(self, head: str) -> tuple[int, ...]:
         """The leading tokens of a prompt whose system message begins with `head`, as far as that decides them."""

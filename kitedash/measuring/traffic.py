@@ -23,7 +23,7 @@ from typing import Any
 from kitedash.domain.errors import InvalidInput, KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.schedule import due_times_s, generator, sha256_of
-from kitedash.domain.workload import LEAST_OWN_TOKENS, THE_ONE_KIND, drawn_tokens
+from kitedash.domain.workload import THE_ONE_KIND, drawn_tokens
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.process import Spawn, clean_environment
 from kitedash.measuring.prompt_text import CommonHeads, PromptWriter, SharedPrefix
@@ -213,7 +213,7 @@ def _block_lines(
         burstiness=workload.burstiness,
     )
     lengths = generator(plan.seed, rate_per_s, block, "lengths")
-    least = min(workload.input_tokens, prefix.tokens + LEAST_OWN_TOKENS)
+    least = min(workload.input_tokens, writer.shortest(prefix))
     seen = CommonHeads(writer.tokens_of_head)
     for index, due_s in enumerate(due):
         asked = drawn_tokens(lengths.random(), workload.input_tokens, workload.input_tokens_p90, least)
