@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from db import experiments, results, runs
+from db import results
 from db.engine import sessions
 from kitedash.domain.latency import BlockSample
 from kitedash.domain.quantile_curve import QuantileCurve, quantile_curve
 from kitedash.domain.results import LevelStatus
-from kitedash.measuring.levels import sample
-from kitedash.measuring.request_table import decode
-from kitedash.services.bounded_cache import BoundedCache
+from kitedash.services.block_samples import samples_by_rate
 from kitedash.settings import settings
-
-MOST_REQUESTS: Final = 1_000_000  # in kept samples, 24 bytes each
-_SAMPLES: BoundedCache[BlockSample] = BoundedCache(MOST_REQUESTS)
 
 
 @dataclass(frozen=True)
@@ -38,31 +33,14 @@ class LevelCurves:
 
 
 def distributions(run_id: str) -> tuple[LevelCurves, ...]:
-    """One entry a rate that has a request in a valid block. Opens each blob once, as far as the samples fit.
-
-    Raises NotFound.
-    """
-    samples: dict[float, list[BlockSample]] = {}
+    """One entry a rate that has a request in a valid block. Raises NotFound."""
     with sessions(settings().url)() as session:
-        run = runs.get(session, run_id)
-        warm_up_s = experiments.spec_of(experiments.get(session, run.experiment_id)).load.warm_up_s
+        samples = samples_by_rate(session, run_id)
         statuses = {level.rate_per_s: level.status for level in results.levels(session, run_id)}
-        for rate_per_s, block, stored_at in results.valid_blocks(session, run_id):
-            key = (session.get_bind(), run_id, rate_per_s, block, stored_at, warm_up_s)
-            found = _SAMPLES.get(key)
-            if found is None:
-                (stored,) = results.blocks(session, run_id, rate_per_s=rate_per_s, block=block)
-                found = sample(decode(stored.requests_blob), stored.duration_s, warm_up_s)
-                _SAMPLES.put(key, found, 1 + len(found.ttft_ms))
-            samples.setdefault(rate_per_s, []).append(found)
-    return tuple(
-        _curves(rate, statuses.get(rate), blocks)
-        for rate, blocks in samples.items()
-        if any(len(block.ttft_ms) for block in blocks)
-    )
+    return tuple(_curves(rate, statuses.get(rate), blocks.values()) for rate, blocks in samples.items())
 
 
-def _curves(rate_per_s: float, status: LevelStatus | None, blocks: list[BlockSample]) -> LevelCurves:
+def _curves(rate_per_s: float, status: LevelStatus | None, blocks: Collection[BlockSample]) -> LevelCurves:
     tpot_ms = np.concatenate([block.tpot_ms for block in blocks])
     return LevelCurves(
         rate_per_s=rate_per_s,

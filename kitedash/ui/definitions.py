@@ -46,6 +46,24 @@ _LATENCY: Final = {
         "From when a request was due to its last token: nine of ten were done within this time. Failed requests "
         "count as late."
     ),
+    "Attainment": (
+        "Share of a rate's requests that got their first token within the TTFT target; failed requests did not. The "
+        "target is on nine of ten: an attainment of 90 %."
+    ),
+    "Goodput": (
+        "Requests a second that kept both the TTFT target and the TPOT guardrail and did not fail. Its interval is "
+        "that of their share, times the requests a second that were due."
+    ),
+    "Variance between blocks": (
+        "How much of the difference between requests lies between blocks, by their ranks in TTFT: about 0 % where a "
+        "block is like any other. A busy queue's is above that, since neighbours wait together; far above it, the "
+        "machine changed while it was measured."
+    ),
+    "Rate search": (
+        "After the listed rates more are measured, between the highest one held and the lowest one missed, until these "
+        "two are as near to each other as the precision asks, or the blocks are used up. Where the intervals leave "
+        "open which of them is held, the answer is \"undecided\"."
+    ),
     "Error rate": "Share of a rate's requests that failed or timed out; the guardrail is the most that is tolerated.",
 }
 _LOAD: Final = {

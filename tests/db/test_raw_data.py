@@ -19,8 +19,7 @@ from kitedash.domain.errors import NotFound
 from kitedash.domain.results import Answer, LevelStatus
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.request_table import NAMES, decode
-from kitedash.services import distributions as distributions_service
-from kitedash.services import raw_data
+from kitedash.services import block_samples, raw_data
 from kitedash.services.distributions import distributions
 from kitedash.services.raw_data import FORMATS, WHATS, Format, raw_file
 from kitedash.settings import settings
@@ -209,7 +208,7 @@ def test_what_the_command_refuses(
 
 def test_a_block_is_decoded_once_for_the_distributions(run: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[bytes] = []
-    monkeypatch.setattr(distributions_service, "decode", lambda blob: decoded.append(blob) or decode(blob))
+    monkeypatch.setattr(block_samples, "decode", lambda blob: decoded.append(blob) or decode(blob))
     first = distributions(run)
     assert len(decoded) == 12  # 2 rates x 6 blocks; the invalid one is not opened
     assert distributions(run) == first

@@ -24,10 +24,12 @@ SERVICE_CALLS = {
     "kitedash.ui.components.export": {"export.as_csv", "export.as_json", "table"},  # built when it is downloaded
     "kitedash.ui.components.launch_preview": {"database_error.database_sentence", "launch.launch"},
     "kitedash.ui.components.launch_state": {"templates.read_upload", "templates.uploaded_text"},
+    "kitedash.ui.components.launch_traffic": {"traces.import_trace"},
     "kitedash.ui.components.run_actions": {
         *("actor.lacks", "cancel.cancel_experiment", "cancel.cancel_run", "retry.retry_run"),
     },
     "kitedash.ui.components.run_detail": {"run_page"},  # whether something was stored meanwhile
+    "kitedash.ui.components.run_detail_attainment": {"attainment.attainments"},  # of an open section, cached
     "kitedash.ui.components.run_detail_curves": {"distributions.distributions"},  # of an open section, cached
     "kitedash.ui.components.run_detail_files": {"raw_data"},  # built when it is downloaded
     "kitedash.ui.components.run_detail_parts": {"request_parts.level_parts"},  # of an open section, cached

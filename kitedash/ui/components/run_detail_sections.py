@@ -10,6 +10,7 @@ from kitedash.services.run_page import RunDetail
 from kitedash.ui import address
 from kitedash.ui.components import (
     run_detail_answers,
+    run_detail_attainment,
     run_detail_curves,
     run_detail_files,
     run_detail_levels,
@@ -18,11 +19,12 @@ from kitedash.ui.components import (
     run_detail_requests,
 )
 
-REQUESTS, MEMORY = "requests", "memory"
+ATTAINMENT, REQUESTS, MEMORY = "attainment", "requests", "memory"
 LEVELS, PARTS, CURVES, ANSWERS, REPRODUCE, RAW = "levels", "parts", "distributions", "answers", "reproduce", "raw"
 _Draw = Callable[[RunDetail], None]
 _SECTIONS: dict[str, tuple[str, _Draw]] = {
     LEVELS: ("Load levels", run_detail_levels.level_tables),
+    ATTAINMENT: ("Attainment", run_detail_attainment.attained),
     PARTS: ("Parts of a request", run_detail_parts.parts),
     REQUESTS: ("Slow requests", run_detail_requests.requests),
     CURVES: ("Distributions", run_detail_curves.curves),

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from kitedash.domain.block_effect import DesignEffect, design_effect, effective_size
 from kitedash.domain.experiment import Guardrails, Targets
 from kitedash.domain.latency import BlockSample, is_held, quantile_interval, summarize
-from kitedash.domain.quantile import design_effect, effective_size
 from kitedash.domain.request_parts import parts_around
 from kitedash.domain.results import Estimate, LevelStatus, LevelSummary
 
@@ -107,14 +107,39 @@ def test_copies_count_once() -> None:
     """Every request repeated five times within its block carries the information of one: a design effect of about 5."""
     rng = np.random.default_rng(8)
     copies = [np.repeat((rng.random(100) < 0.9).astype(float), 5) for _ in range(40)]
-    assert 3.5 < design_effect(copies, 0.9) < 7.5
-    assert design_effect([rng.permutation(block) for block in [np.repeat([0.0, 1.0], 50)] * 40], 0.5) < 1.5
+    assert 3.5 < design_effect(copies, 0.9).value < 7.5
+    assert design_effect([rng.permutation(block) for block in [np.repeat([0.0, 1.0], 50)] * 40], 0.5).value < 1.5
 
 
 def test_few_blocks_cost_effective_size() -> None:
-    assert effective_size(20_000, 40, 5.0) == pytest.approx(4_000 * (1.9601 / 2.0227) ** 2, rel=1e-3)
-    assert effective_size(600, 6, 1.0) == pytest.approx(600 * (1.9639 / 2.5706) ** 2, rel=1e-3)
-    assert effective_size(600, 1, 1.0) == 0.0
+    """By the squared ratio of tabled quantiles: the normal one is 1.95996, Student's t has 2.0227 at 39 degrees of
+    freedom, 2.5706 at 5 and 1.9719 at 200."""
+    between = DesignEffect(5.0, window=0)
+    assert effective_size(20_000, 40, between) == pytest.approx(4_000 * (1.95996 / 2.0227) ** 2, rel=1e-3)
+    assert effective_size(600, 6, DesignEffect(1.0, window=0)) == pytest.approx(600 * (1.95996 / 2.5706) ** 2, rel=1e-3)
+    within = DesignEffect(5.0, window=25)  # 20,000 requests are 200 stretches of four times that
+    assert effective_size(20_000, 40, within) == pytest.approx(4_000 * (1.95996 / 1.9719) ** 2, rel=1e-3)
+    assert effective_size(600, 1, between) == 0.0
+
+
+def test_the_effect_of_a_pattern_is_its_autocorrelation() -> None:
+    """Two blocks 1 1 0 0: centred on 1/2 the products are 4 x 1/4 at lag 0, and 1/4 - 1/4 + 1/4 = 1/4 at lag 1,
+    -1/4 - 1/4 = -2/4 at lag 2, a block: the first pair of lags is negative, so nothing is added."""
+    pattern = [np.array([1.0, 1.0, 0.0, 0.0])] * 2
+    assert design_effect(pattern, 0.5) == DesignEffect(1.0, 1)
+    # 1 1 1 0 0 0: 6/4 at lag 0; lag 1: 3/4; lag 2: 0; lag 3: -3/4; lag 4: -2/4. The first pair is 3/4, the next
+    # negative: 1 + 2 x (3/4) / (6/4) = 2, over 3 lags.
+    longer = [np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])] * 2
+    effect = design_effect(longer, 0.5)
+    assert (effect.value, effect.window) == (pytest.approx(2.0), 3)
+
+
+def test_blocks_that_differ_are_taken_at_their_word() -> None:
+    """Six blocks, shares 0.7 and 0.3 in turn, each evenly mixed: a block's sum is 4 off 10 of 20. 6/5 x 6 x 16 / 120 /
+    (1/4) = 3.84, where neighbours alone tell of hardly any resemblance."""
+    high = np.tile([1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 2)
+    blocks = [high, 1 - high] * 3
+    assert design_effect(blocks, 0.5) == DesignEffect(pytest.approx(3.84), 0)
 
 
 # -- coverage: the interval must hold the truth that made the data ----------------------------------------------------
