@@ -171,6 +171,21 @@ class MemoryStep(Base):
     stored_at: Mapped[datetime]
 
 
+class Trace(Base):
+    """A recorded trace, as it was imported: a name stands for one content."""
+
+    __tablename__ = "traces"
+
+    name: Mapped[str] = mapped_column(String(80), primary_key=True)
+    sha256: Mapped[str] = mapped_column(String(64))
+    n_requests: Mapped[int] = mapped_column(Integer)
+    span_s: Mapped[float] = mapped_column(Float)
+    longest_request_tokens: Mapped[int] = mapped_column(Integer)
+    content: Mapped[bytes] = mapped_column(LargeBinary)  # its canonical CSV, zlib
+    imported_at: Mapped[datetime]
+    imported_by: Mapped[str] = mapped_column(String(200))
+
+
 class Suite(Base):
     """A suite's result over one run. Counts are kept so that a page needs no answers."""
 

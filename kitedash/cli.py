@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kitedash import __version__, cli_export, cli_records
+from kitedash import __version__, cli_export, cli_records, cli_traces
 from kitedash.domain.errors import InvalidInput, KiteDashError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cli_records.app, name="records")
+app.add_typer(cli_traces.app, name="traces")
 app.command()(cli_export.export)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 

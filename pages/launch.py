@@ -40,4 +40,4 @@ else:
     launch_candidates.rows(page, refused)
     launch_arguments.shared(page, refused)
     launch_arguments.matrix(page, refused)
-    launch_groups.groups(page, refused)
+    launch_groups.groups(page, refused, actor)

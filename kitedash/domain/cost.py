@@ -93,16 +93,20 @@ def served_rate_per_s(level: LevelSummary) -> float:
     return level.rate_per_s * (1 - level.error_rate)
 
 
-def level_cost_usd(level: LevelSummary, price_usd_per_hour: float, devices: int, output_tokens: int) -> float | None:
+def level_cost_usd(
+    level: LevelSummary, price_usd_per_hour: float, devices: int, output_tokens: float | None
+) -> float | None:
     """USD per 1,000 requests at this level; None where nothing is answered or a check failed.
 
     An overloaded replica answers fewer requests than it is offered: there the rate is that of its output tokens over
-    the tokens of an answer.
+    the tokens of an answer, and unknown where these are (None, of a trace).
     """
     if level.status == LevelStatus.INVALID:
         return None
     rate_per_s = served_rate_per_s(level)
     if level.status == LevelStatus.OVERLOADED:
+        if output_tokens is None:
+            return None
         rate_per_s = min(rate_per_s, level.output_tokens_per_s / output_tokens)
     return cost_at_rate_usd(price_usd_per_hour, devices, rate_per_s)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kitedash.domain.load_checks import expected_cached_tokens
 from kitedash.domain.request_parts import Floats, Ints, PartsTable, StallRule, requests_around, stall_rule, stalled_ms
+from kitedash.domain.workload import Workload
 
 LEAST_MS = 10.0  # less is within what a busy machine's scheduler does to any request
 LEAST_SHARE = 0.2  # of what all causes explain: a smaller one is not worth a sentence
@@ -48,6 +49,11 @@ class Intended:
     prefix_caching: bool
     block_size: int
     shared_tokens: Mapping[str, int]
+
+
+def intended_prefixes(workload: Workload) -> dict[str, int]:
+    """Shared tokens by kind of request. In a trace they differ from request to request: the traffic file knows."""
+    return {} if workload.trace is not None else {one.name: one.shared_prefix_tokens for one in workload.classes}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ SEEDS_APART = 1_000_003  # a prime, so that repeats of neighbouring seeds do not
 class LoadPlan(Strict):
     """Which rates are offered, and in how many independent seeded blocks of what length."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"client_processes"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"client_processes", "ramp_s", "search", "search_precision", "search_most_blocks"}
+    )
 
     rates_per_s: tuple[RatePerS, ...] = Field(
         min_length=3, max_length=20, description="arrival rates in requests per second, ascending, at least 3"
@@ -42,12 +44,32 @@ class LoadPlan(Strict):
     warm_up_s: float = Field(
         0.0, ge=0, le=600, allow_inf_nan=False, description="seconds at the head of a block that are left out"
     )
+    ramp_s: float = Field(
+        0.0,
+        ge=0,
+        le=600,
+        allow_inf_nan=False,
+        description="seconds over which a block's rate rises from zero, part of the warm-up",
+    )
     request_timeout_s: float = Field(
         60.0, ge=1, le=3_600, allow_inf_nan=False, description="seconds after which a request has failed"
     )
     seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of arrivals and prompts, the same for every candidate")
     client_processes: int | None = Field(
         None, ge=1, le=64, description="processes that send the requests; empty: as many as the rate needs"
+    )
+    search: bool = Field(
+        False, description="whether each candidate's highest rate held is searched between and beyond the rates listed"
+    )
+    search_precision: float = Field(
+        0.1,
+        ge=0.02,
+        le=1,
+        allow_inf_nan=False,
+        description="how far above the highest rate held the lowest one missed may lie (0.1 = 10 %)",
+    )
+    search_most_blocks: int = Field(
+        30, ge=2, le=500, description="most blocks that the search may measure on top of those of the listed rates"
     )
 
     def for_repeat(self, repeat: int) -> LoadPlan:
@@ -61,6 +83,10 @@ class LoadPlan(Strict):
         if self.warm_up_s >= self.block_duration_s:
             raise broken_rule(
                 "warm_up_s", f"must be below block_duration_s ({self.block_duration_s:g}), not {self.warm_up_s:g}"
+            )
+        if self.ramp_s > self.warm_up_s:
+            raise broken_rule(
+                "ramp_s", f"must be at most warm_up_s ({self.warm_up_s:g}), which is left out, not {self.ramp_s:g}"
             )
         return self
 

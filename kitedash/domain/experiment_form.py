@@ -24,7 +24,7 @@ from kitedash.domain.argument_text import (
 )
 from kitedash.domain.engine_args import QUANTIZATION, canonical_name
 from kitedash.domain.errors import InvalidInput
-from kitedash.domain.experiment import ArgValue, CandidateSpec, ExperimentSpec
+from kitedash.domain.experiment import ArgValue, CandidateSpec, ExperimentSpec, Strict
 from kitedash.domain.form_fields import (
     BATCH_LIMIT,
     GROUPS,
@@ -38,6 +38,7 @@ from kitedash.domain.form_fields import (
     GuardrailFields,
     LoadFields,
     MemoryFields,
+    MixRow,
     SuiteRow,
     TargetFields,
     WorkloadFields,
@@ -58,6 +59,7 @@ def form_of(spec: ExperimentSpec) -> ExperimentForm:
         exclude=tuple(pairs_text(one) for one in spec.exclude),
         baseline=spec.baseline,
         workload=WorkloadFields(**_texts("workload", spec)),
+        mix=tuple(MixRow(**_texts_of(one)) for one in spec.workload.mix),
         load=LoadFields(**_texts("load", spec) | {"rates_per_s": values_text(map(_whole, spec.load.rates_per_s))}),
         suites=tuple(SuiteRow(suite.name, per_cent_text(suite.margin)) for suite in spec.suites),
         targets=TargetFields(**_texts("targets", spec)),
@@ -161,6 +163,8 @@ def partial_data_of(form: ExperimentForm) -> tuple[dict[str, Any], list[InvalidI
     }
     for group in GROUPS:
         data[group] = _numbers(group, getattr(form, group), values)
+    if form.mix:
+        data["workload"]["mix"] = [_numbers("mix", row, values) for row in form.mix]
     data["suites"] = [_filled({"name": suite.name, "margin": share_of(suite.margin)}) for suite in form.suites]
     data["repeats"] = number(form.repeats)
     data["noise_floor"] = number(form.noise_floor)
@@ -210,14 +214,20 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(group: str, spec: ExperimentSpec) -> dict[str, str]:
-    """The fields of a group as text."""
-    found = {}
-    for name, value in getattr(spec, group):
-        if f"{group}.{name}" in PER_CENT:
-            found[name] = per_cent_text(value)
-        elif name != "rates_per_s":
-            found[name] = "" if value is None else in_words(_whole(value))
-    return found
+    """The fields of a group as text, but for those that hold several values."""
+    found = _texts_of(getattr(spec, group))
+    return {
+        name: per_cent_text(getattr(getattr(spec, group), name)) if f"{group}.{name}" in PER_CENT else text
+        for name, text in found.items()
+    }
+
+
+def _texts_of(values: Strict) -> dict[str, str]:
+    return {
+        name: "" if value is None else value if isinstance(value, str) else in_words(_whole(value))
+        for name, value in values
+        if not isinstance(value, tuple)
+    }
 
 
 def _numbers(group: str, typed: Any, values: Callable[[str, str], list[ArgValue | None]]) -> dict[str, Any]:
@@ -226,7 +236,9 @@ def _numbers(group: str, typed: Any, values: Callable[[str, str], list[ArgValue 
         text: str = getattr(typed, one.name)
         if not text.strip():
             continue
-        if one.name == "rates_per_s":
+        if one.name in ("name", "trace"):
+            found[one.name] = text
+        elif one.name == "rates_per_s":
             found[one.name] = values(text, f"{group}.{one.name}")
         else:
             found[one.name] = share_of(text) if f"{group}.{one.name}" in PER_CENT else number(text)

@@ -79,6 +79,7 @@ def field_of(path: str, form: ExperimentForm) -> str:
         if key == "engine_args":
             return f"{where}.{_column_of(form.candidates[int(match[1])], name)}"
         return f"{where}.cpu_further" if key == "cpu_engine_args" else f"{where}.{key}"
+    path = path.removeprefix("workload.") if path.startswith("workload.mix") else path
     path = re.sub(r"^environment\..*", "environment", path, flags=re.DOTALL)
     path = re.sub(r"^(load\.rates_per_s|exclude)\[(\d+)\].*", r"\1[\2]", path, flags=re.DOTALL)
     path = path.split("[")[0] if path.startswith(("load.", "matrix.")) else path

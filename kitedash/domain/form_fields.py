@@ -63,6 +63,23 @@ class SuiteRow:
 
 
 @dataclass(frozen=True)
+class MixRow:
+    """A kind of requests. The defaults are the experiment file's."""
+
+    name: str = ""
+    weight: str = "1"
+    kind: str = "chat"
+    input_tokens: str = "6000"
+    input_tokens_p90: str = ""
+    shared_prefix_tokens: str = "5700"
+    timestamp_first: str = "false"
+    output_tokens: str = "400"
+    output_tokens_p90: str = ""
+    turns: str = "1"
+    think_time_s: str = "0"
+
+
+@dataclass(frozen=True)
 class WorkloadFields:
     users: str = "10000"
     requests_per_user_per_day: str = "20"
@@ -73,8 +90,12 @@ class WorkloadFields:
     output_tokens: str = "400"
     output_tokens_p90: str = ""
     timestamp_first: str = "false"
+    kind: str = "chat"
+    turns: str = "1"
+    think_time_s: str = "0"
     arrivals: str = "poisson"
     burstiness: str = "1"
+    trace: str = ""
     spare_replicas: str = "0"
 
 
@@ -84,9 +105,13 @@ class LoadFields:
     blocks: str = "6"
     block_duration_s: str = "30"
     warm_up_s: str = "0"
+    ramp_s: str = "0"
     request_timeout_s: str = "60"
     seed: str = "1"
     client_processes: str = ""
+    search: str = "false"
+    search_precision: str = "0.1"
+    search_most_blocks: str = "30"
 
 
 @dataclass(frozen=True)
@@ -131,6 +156,7 @@ class ExperimentForm:
     exclude: tuple[str, ...] = ()
     baseline: str = "baseline"
     workload: WorkloadFields = field(default_factory=WorkloadFields)
+    mix: tuple[MixRow, ...] = ()  # the file's workload.mix
     load: LoadFields = field(default_factory=LoadFields)
     suites: tuple[SuiteRow, ...] = ()
     targets: TargetFields = field(default_factory=TargetFields)
@@ -147,7 +173,7 @@ _CELL = re.compile(r"(?P<rows>\w+)\[(?P<index>\d+)\](?:\.(?P<column>\w+))?")
 
 def value_at(form: ExperimentForm, path: str) -> str:
     """What was typed into a field: `name`, `workload.users`, `engine_args.dtype`, `candidates[0].further`,
-    `exclude[1]`."""
+    `mix[0].weight`, `exclude[1]`."""
     if cell := _CELL.fullmatch(path):
         row = getattr(form, cell["rows"])[int(cell["index"])]
         return str(getattr(row, cell["column"]) if cell["column"] else row)

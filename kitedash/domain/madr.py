@@ -16,6 +16,7 @@ from kitedash.domain.canonical_json import sha256_of
 from kitedash.domain.madr_options import candidates_table, option_sections, provenance, what_is_given_up
 from kitedash.domain.madr_text import amount, bullets, code, line, paragraphs, table
 from kitedash.domain.sentences import shown
+from kitedash.domain.traffic_text import requests_said
 
 Document = Mapping[str, Any]  # a parsed canonical document
 
@@ -147,9 +148,8 @@ def _context(document: Document) -> list[str]:
         f"Workload: {given['users']:,} users with {amount(given['requests_per_user_per_day'], wording.number)} "
         f"requests a day each, {amount(workload['requests_per_day'], wording.number)} requests a day, at the peak "
         f"{amount(workload['peak_rate_per_s'], wording.number)} requests/s "
-        f"({amount(given['peak_factor'], wording.number)} times the mean). {given['input_tokens']:,} input tokens, of "
-        f"which {given['shared_prefix_tokens']:,} are a shared prefix; {given['output_tokens']:,} output tokens; "
-        f"{line(given['arrivals'])} arrivals; {given['spare_replicas']:,} spare replicas.",
+        f"({amount(given['peak_factor'], wording.number)} times the mean). {requests_said(given, line)}; "
+        f"{given['spare_replicas']:,} spare replicas.",
         f"Load: {rates} requests/s, {load['blocks']:,} independent blocks of "
         f"{amount(load['block_duration_s'], wording.number)} s each.",
         bullets([line(note) for note in document["notes"]]),

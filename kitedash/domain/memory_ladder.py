@@ -121,8 +121,11 @@ def ladder(plan: MemoryPlan, workload: Workload, room: Room) -> Ladder:
 
 
 def workload_prompt_tokens(workload: Workload, output_tokens: int) -> int:
-    """The prompt that takes, with so many output tokens, as much memory as one of the workload's requests."""
-    return workload.input_tokens + workload.output_tokens - output_tokens
+    """The prompt that takes, with so many output tokens, as much memory as one of the workload's requests; in a mix, as
+    one of those that most are. What a trace's requests take is not known here: 0."""
+    if workload.trace is not None:
+        return 0
+    return workload.main_class.input_tokens + workload.main_class.output_tokens - output_tokens
 
 
 def next_step(steps: Sequence[MemoryStep], on: Ladder) -> Ask | None:

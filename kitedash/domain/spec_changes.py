@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kitedash.domain.argument_text import in_words, pairs_text, values_text
-from kitedash.domain.experiment import CandidateSpec, ExperimentSpec
+from kitedash.domain.experiment import CandidateSpec, ExperimentSpec, Workload
 
 ABSENT = ""
-_GROUPS = ("workload", "load", "targets", "guardrails")
+_GROUPS = ("load", "targets", "guardrails")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ def spec_changes(before: ExperimentSpec, after: ExperimentSpec) -> tuple[Change,
         *_groups("matrix", before.matrix, after.matrix),
         ("exclude", *("; ".join(map(pairs_text, spec.exclude)) for spec in (before, after))),
         ("baseline", before.baseline, after.baseline),
+        *_groups("workload", _flat(before.workload), _flat(after.workload)),
+        *_kinds(before, after),
         *(
             row
             for group in _GROUPS
@@ -53,6 +55,24 @@ Row = tuple[str, str, str]
 def _groups(group: str, before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[Row]:
     for name in [*before, *(name for name in after if name not in before)]:
         yield f"{group}.{name}", _text(before.get(name)), _text(after.get(name))
+
+
+def _flat(workload: Workload) -> dict[str, object]:
+    """What counts of it, without its kinds of requests."""
+    return {name: value for name, value in workload if name != "mix" and workload.counts(name)}
+
+
+def _kinds(before: ExperimentSpec, after: ExperimentSpec) -> Iterator[Row]:
+    """Of a mix, each kind of requests by its name."""
+    old, new = ({one.name: dict(one) for one in spec.workload.mix} for spec in (before, after))
+    for name in [*old, *(name for name in new if name not in old)]:
+        one, other = old.get(name), new.get(name)
+        if one is None or other is None:
+            there = {key: value for key, value in (one or other or {}).items() if key != "name" and value is not None}
+            said = ", ".join(f"{key}={_text(value)}" for key, value in there.items())
+            yield f"workload.mix {name}", said if one else ABSENT, said if other else ABSENT
+        else:
+            yield from _groups(f"workload.mix {name}", one, other)
 
 
 def _candidates(before: ExperimentSpec, after: ExperimentSpec) -> Iterator[Row]:

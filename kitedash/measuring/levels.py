@@ -22,7 +22,7 @@ def summarize_level(blocks: Sequence[BlockResult], warm_up_s: float, dispersion:
     """One level from all its blocks. Invalid blocks are left out and named; a level without a valid block is INVALID.
 
     OVERLOADED where half of the valid blocks or more are, or where all of them together show it (what one short block
-    can't). `dispersion` is that of the arrivals (`schedule.dispersion`).
+    can't). `dispersion` is that of the arrivals where a block does not say it itself.
     Raises ValueError on no blocks or on blocks of several rates.
     """
     rates = {block.rate_per_s for block in blocks}
@@ -61,7 +61,8 @@ def _status(
         said = f"{len(over)} of {len(valid)} blocks overloaded; {over[0]}"
         return LevelStatus.OVERLOADED, "; ".join(part for part in (said, named) if part)
     grown = [
-        _growth(frame, block.duration_s, warm_up_s, dispersion) for frame, block in zip(frames, valid, strict=True)
+        _growth(frame, block.duration_s, warm_up_s, block.server_counters.get("arrivals_dispersion", dispersion))
+        for frame, block in zip(frames, valid, strict=True)
     ]
     if together := overload_together([growth for growth in grown if growth is not None]):
         return LevelStatus.OVERLOADED, "; ".join(part for part in (together, named) if part)

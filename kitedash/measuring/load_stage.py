@@ -17,7 +17,7 @@ from kitedash.domain.errors import KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.load_checks import BlockFacts, check_block, expected_cached_tokens, overload_reason, status_of
 from kitedash.domain.results import BlockResult
-from kitedash.domain.schedule import dispersion
+from kitedash.domain.run_plan import most_blocks
 from kitedash.measuring import load_client, machine_use, request_table, server_metrics, timeline, traffic
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.process import Spawn, clean_environment
@@ -27,6 +27,7 @@ POLL_INTERVAL_S = 0.25
 IDLE_TIMEOUT_S = 30.0
 SETTLE_TIMEOUT_S = 3.0
 PRIME_TIMEOUT_S = 600.0
+FULL_KV_CACHE = 0.99  # of its blocks
 
 
 async def measure_block(
@@ -38,14 +39,25 @@ async def measure_block(
     block: int,
     spawn: Spawn,
     work_dir: Path,
+    trace: Path | None = None,
 ) -> BlockResult:
     """Measures one block on a ready engine, and says whether it may be believed.
 
-    The traffic of the whole plan is written on the first call. A block that fails a check is returned as INVALID with
-    its reason; raises only where there is nothing to return: InvalidInput (the workload's tokens can't be met),
-    KiteDashError (engine gone before the block, client died).
+    The traffic of the whole plan is written on the first call, that of a rate or block beyond it when it is asked for;
+    `trace` is the canonical file of the one that the workload replays. A block that fails a check is returned as
+    INVALID with its reason; raises only where there is nothing to return: InvalidInput (the workload's tokens can't be
+    met), KiteDashError (engine gone before the block, client died).
     """
-    folder = await traffic.ensure_traffic(endpoint, workload=workload, plan=plan, spawn=spawn, work_dir=work_dir)
+    is_planned = rate_per_s in plan.rates_per_s and block < plan.blocks
+    folder = await traffic.ensure_traffic(
+        endpoint,
+        workload=workload,
+        plan=plan if block < plan.blocks else plan.model_copy(update={"blocks": most_blocks(plan)}),
+        spawn=spawn,
+        work_dir=work_dir,
+        trace=trace,
+        rates_per_s=None if is_planned else (rate_per_s,),
+    )
     path = folder / traffic.file_name(rate_per_s, block)
     todo = await asyncio.to_thread(traffic.read, path)
     assert (todo.rate_per_s, todo.block, todo.seed) == (rate_per_s, block, plan.seed), path
@@ -83,12 +95,13 @@ async def measure_block(
         )
         if todo.requests
         else 0.0,
-        dispersion=dispersion(workload.arrivals, workload.burstiness),
+        dispersion=todo.dispersion,
         client_cpu_share=result["cpu_share"],
         engine_queue_and_prefill_s=deltas["queue_s"] + deltas["prefill_s"] if "prefill_s" in deltas else None,
         engine_finished=deltas.get("finished"),
         in_system_before=idle,
         engine_answers=not trouble,
+        kv_cache_full=maxima.values.get("kv_cache_share", 0.0) >= FULL_KV_CACHE or deltas.get("preemptions", 0.0) > 0,
     )
     checks = check_block(facts)
     status, reason = status_of(checks, overload_reason(facts))
@@ -113,6 +126,7 @@ async def measure_block(
             "client_cpu_s": result["cpu_s"],
             "client_wall_s": result["wall_s"],
             "client_processes": float(result["processes"]),
+            "arrivals_dispersion": todo.dispersion,
         },
     )
 
@@ -137,14 +151,15 @@ async def flush(session: aiohttp.ClientSession, endpoint: Endpoint) -> float:
 
 async def _prime(session: aiohttp.ClientSession, endpoint: Endpoint, todo: traffic.Traffic) -> None:
     """One request with each shared prefix, so that the first measured one finds what all others find."""
-    for prefix in todo.prefixes.values():
-        body = {
-            "model": endpoint.model,
-            "messages": traffic.messages_of(prefix, traffic.PRIME_QUESTION),
-            "max_completion_tokens": 1,
-            "temperature": 0,
-        }
-        async with session.post(f"{endpoint.base_url}{load_client.ENDPOINTS['chat']}", json=body) as response:
+    kinds = {request.prefix: request.kind for request in todo.requests}
+    for name, prefix in todo.prefixes.items():
+        kind = kinds.get(name, "chat")
+        body: dict[str, Any] = {"model": endpoint.model, "temperature": 0}
+        if kind == "chat":
+            body |= {"messages": traffic.messages_of(prefix, traffic.PRIME_QUESTION), "max_completion_tokens": 1}
+        else:
+            body |= {"prompt": prefix + traffic.PRIME_QUESTION, "max_tokens": 1}
+        async with session.post(f"{endpoint.base_url}{load_client.ENDPOINTS[kind]}", json=body) as response:
             response.raise_for_status()
             await response.read()
 
@@ -188,7 +203,7 @@ def _with_expectations(records: list[dict[str, Any]], todo: traffic.Traffic) -> 
             **record,
             "tokens_in_expected": request.tokens_in,
             "tokens_out_expected": request.tokens_out,
-            "kind": request.prefix,
+            "kind": request.prefix.partition("/")[0],  # behind it is which of a trace's prefixes
             "session": request.session,
             "turn": None if request.session is None else request.turn,
             "planned_s": request.due_s,

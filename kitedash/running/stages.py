@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
-from db import memory, results, runs
-from kitedash.domain.experiment import ExperimentSpec
+from db import memory, results, runs, traces
+from kitedash.domain import rate_search
+from kitedash.domain.experiment import ExperimentSpec, LoadPlan
 from kitedash.domain.memory_ladder import STEPS_A_LENGTH, MemoryStep, died, ladder, next_step
-from kitedash.domain.results import BlockResult, LevelStatus
-from kitedash.domain.run_plan import LEAST_RATES, LOAD, MEMORY, OVERLOADED_BLOCKS, PREPARE, QUALITY, planned_blocks
-from kitedash.domain.schedule import dispersion
+from kitedash.domain.rate_search import SearchResult, Tried
+from kitedash.domain.results import BlockResult, LevelStatus, LevelSummary
+from kitedash.domain.run_plan import LEAST_RATES, LOAD, MEMORY, PREPARE, QUALITY, is_settled, planned_blocks
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.load_stage import measure_block
@@ -22,7 +24,6 @@ from kitedash.measuring.model_config import read_model_config
 from kitedash.measuring.suite_stage import ask_suite
 from kitedash.running.context import RunContext
 
-INVALID_BLOCKS = 3  # where so many in a row give no result, the reason is no accident
 Found = TypeVar("Found")
 
 
@@ -63,51 +64,107 @@ async def perform(run: RunContext, stage: str) -> None:
 
 
 async def _load(run: RunContext, progress: Progress) -> None:
-    """Every rate in ascending order, block by block. Beyond an overloaded rate nothing is measured, once there are
-    three rates: it could only be overloaded more."""
+    """Every listed rate in ascending order, block by block, then those of the search. Beyond an overloaded rate no
+    listed one is measured, once there are three rates: it could only be overloaded more. Where a search follows, which
+    brings rates enough, a clearly missed one ends it."""
     plan = run.spec.load.for_repeat(run.repeat)
-    overloaded = False
+    trace = await asyncio.to_thread(_trace_file, run)
     for position, rate_per_s in enumerate(plan.rates_per_s):
-        if overloaded and position >= LEAST_RATES:
-            break
         for block in range(plan.blocks):
             progress.done = position * plan.blocks + block
             before = _blocks(run, rate_per_s)
-            if is_settled([known.status for known in before]):
+            if is_settled([known.status for known in before]) or _is_clearly_missed(run, plan, before):
                 break
             if any(known.block == block for known in before):
                 continue
             progress.say(
                 f"rate {position + 1}/{len(plan.rates_per_s)} ({rate_per_s:g}/s), block {block + 1}/{plan.blocks}"
             )
-
-            async def measure(endpoint: Endpoint, rate: float = rate_per_s, number: int = block) -> BlockResult:
-                return await measure_block(
-                    endpoint,
-                    workload=run.spec.workload,
-                    plan=plan,
-                    rate_per_s=rate,
-                    block=number,
-                    spawn=run.worker.spawn,
-                    work_dir=run.work_dir / LOAD,
-                )
-
-            result = await _on_server(run, progress, measure)
+            result = await _on_server(run, progress, _measuring(run, plan, rate_per_s, block, trace))
             with run.worker.sessions.begin() as session:
                 results.store_block(session, run.run_id, result, datetime.now(UTC))
-        spread = dispersion(run.spec.workload.arrivals, run.spec.workload.burstiness)
-        summary = await asyncio.to_thread(summarize_level, _blocks(run, rate_per_s), plan.warm_up_s, spread)
+        measured = _blocks(run, rate_per_s)
+        summary = await asyncio.to_thread(_summary, run, plan, measured)
         with run.worker.sessions.begin() as session:
             results.store_level(session, run.run_id, summary)
-        overloaded = summary.status is LevelStatus.OVERLOADED
+        if summary.status is LevelStatus.OVERLOADED and position + 1 >= LEAST_RATES:
+            break
+        if _is_clearly_missed(run, plan, measured):
+            break
+    if plan.search:
+        await _search(run, progress, plan, trace)
 
 
-def is_settled(blocks: Sequence[LevelStatus]) -> bool:
-    """Whether more blocks of a rate would tell nothing new: none of those it has is a result."""
-    if LevelStatus.OK in blocks:
+def _is_clearly_missed(run: RunContext, plan: LoadPlan, blocks: Sequence[BlockResult]) -> bool:
+    if not plan.search or not blocks:
         return False
-    needed = INVALID_BLOCKS if LevelStatus.INVALID in blocks else OVERLOADED_BLOCKS
-    return len(blocks) >= needed
+    tried = Tried(_summary(run, plan, blocks), tuple(block.status for block in blocks))
+    return rate_search.is_clearly_missed(tried, run.spec.targets, run.spec.guardrails)
+
+
+async def _search(run: RunContext, progress: Progress, plan: LoadPlan, trace: Path | None) -> None:
+    """The highest rate held, block by block. Each block is stored with its rate's level, from which the next one
+    follows: nothing is kept in memory."""
+    while True:
+        tried = _tried(run)
+        step = rate_search.next_step(tried, plan, run.spec.targets, run.spec.guardrails)
+        if isinstance(step, SearchResult):
+            run.log(f"search: {step.sentence}")
+            return
+        further = [one.rate_per_s for one in tried if one.rate_per_s not in plan.rates_per_s]
+        behind = len(further) - (step.rate_per_s in further)
+        progress.done = min(progress.total - 1, (len(plan.rates_per_s) + behind) * plan.blocks + step.block)
+        progress.say(f"search, further rate {behind + 1} ({step.rate_per_s:g}/s), block {step.block + 1}")
+        result = await _on_server(run, progress, _measuring(run, plan, step.rate_per_s, step.block, trace))
+        blocks = [*_blocks(run, step.rate_per_s), result]
+        summary = await asyncio.to_thread(_summary, run, plan, blocks)
+        with run.worker.sessions.begin() as session:
+            results.store_block(session, run.run_id, result, datetime.now(UTC))
+            results.store_level(session, run.run_id, summary)
+
+
+def _tried(run: RunContext) -> list[Tried]:
+    with run.worker.sessions() as session:
+        levels, blocks = results.levels(session, run.run_id), results.block_heads(session, run.run_id)
+    return [
+        Tried(level, tuple(block.status for block in blocks if block.rate_per_s == level.rate_per_s))
+        for level in levels
+    ]
+
+
+def _measuring(
+    run: RunContext, plan: LoadPlan, rate_per_s: float, block: int, trace: Path | None
+) -> Callable[[Endpoint], Awaitable[BlockResult]]:
+    async def measure(endpoint: Endpoint) -> BlockResult:
+        return await measure_block(
+            endpoint,
+            workload=run.spec.workload,
+            plan=plan,
+            rate_per_s=rate_per_s,
+            block=block,
+            spawn=run.worker.spawn,
+            work_dir=run.work_dir / LOAD,
+            trace=trace,
+        )
+
+    return measure
+
+
+def _summary(run: RunContext, plan: LoadPlan, blocks: Sequence[BlockResult]) -> LevelSummary:
+    return summarize_level(blocks, plan.warm_up_s, run.spec.workload.dispersion)
+
+
+def _trace_file(run: RunContext) -> Path | None:
+    """The trace that the workload replays, beside the run's prompt files. Raises NotFound."""
+    if run.spec.workload.trace is None:
+        return None
+    with run.worker.sessions() as session:
+        content = traces.content(session, run.spec.workload.trace)
+    path = run.work_dir / "trace.csv"
+    partial = path.with_suffix(".part")
+    partial.write_bytes(content)
+    partial.replace(path)
+    return path
 
 
 async def _quality(run: RunContext, progress: Progress, suite: str) -> None:

@@ -17,7 +17,6 @@ from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import Answer, BlockResult, LevelStatus, LevelSummary, RunStatus, ServerFacts
 from kitedash.domain.run_order import as_written
 from kitedash.domain.run_plan import AGAIN, MEASURED
-from kitedash.domain.schedule import dispersion
 from kitedash.measuring.levels import summarize_level
 from kitedash.settings import settings
 
@@ -237,8 +236,9 @@ def _levels(
     if len(measured) < 2:
         return (tuple(levels[measured[0].id]) if measured else ()), False
     key = tuple((run.id, run.revision) for run in measured)
-    spread = dispersion(spec.workload.arrivals, spec.workload.burstiness)
-    return _pooled(settings().url, key, spec.load.warm_up_s, spread)
+    spread = spec.workload.dispersion
+    pooled, same_arrivals = _pooled(settings().url, key, spec.load.warm_up_s, spread)
+    return pooled, same_arrivals or spec.workload.trace is not None  # a trace is the same in every repeat
 
 
 @lru_cache(maxsize=128)

@@ -9,11 +9,12 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
-from db import workers
+from db import traces, workers
 from evals import registry
 from kitedash.domain.errors import InvalidInput
 from kitedash.domain.expand import expand
 from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.sentences import shown
 from kitedash.measuring.device import CPU, Device, detect, gpu_count
 from kitedash.measuring.engine_support import refusal
 from kitedash.running.queue import queue_name
@@ -40,6 +41,7 @@ def check_launch(session: Session, spec: ExperimentSpec, device_kind: DeviceKind
     """
     written = expand(spec)
     _check_suites(spec, written)
+    _check_trace(session, spec, written)
     served = served_queues(session)
     kind: DeviceKind = device_kind or ("gpu" if gpu_count() or any(name != CPU for name in served) else "cpu")
     candidates = tuple(candidate.on(kind) for candidate in written)
@@ -101,6 +103,25 @@ def _check_suites(spec: ExperimentSpec, candidates: Sequence[Candidate]) -> None
                     f"suites[{index}]",
                     f"{choice.name} needs a max-model-len of {needed:,} or more, and {candidate.name} has {length:,}",
                 )
+
+
+def _check_trace(session: Session, spec: ExperimentSpec, candidates: Sequence[Candidate]) -> None:
+    """The trace is there, and its longest request fits into the shortest context."""
+    if spec.workload.trace is None:
+        return
+    known = {head.name: head for head in traces.heads(session)}
+    trace = known.get(spec.workload.trace)
+    if trace is None:
+        there = f"is none of the imported ones; there are: {', '.join(known)}" if known else "is not imported"
+        raise InvalidInput("workload.trace", f"{shown(spec.workload.trace)} {there}")
+    for candidate in candidates:
+        length = candidate.engine_args.get("max-model-len")
+        if isinstance(length, int) and length < trace.longest_request_tokens:
+            raise InvalidInput(
+                "workload.trace",
+                f"{trace.name} has a request of {trace.longest_request_tokens:,} tokens, prompt and answer, and "
+                f"{candidate.name} has a max-model-len of {length:,}",
+            )
 
 
 def _gpus(count: int) -> str:

@@ -23,6 +23,7 @@ from kitedash.domain.spec_changes import Change, spec_changes
 from kitedash.services.actor import Actor, lacks
 from kitedash.services.launch_preview import LaunchPreview, preview
 from kitedash.services.templates import Template, templates
+from kitedash.services.traces import TraceHead, traces
 from kitedash.settings import settings
 
 RECENT_EXPERIMENTS = 50
@@ -68,6 +69,7 @@ class LaunchPage:
     templates: tuple[Template, ...]
     earlier: tuple[EarlierExperiment, ...]
     suites: tuple[KnownSuite, ...]
+    traces: tuple[TraceHead, ...]
     spec: ExperimentSpec | None
     refusals: tuple[Refusal, ...]
     preview: LaunchPreview | None
@@ -99,6 +101,7 @@ def page(
         templates=found,
         earlier=_earlier(),
         suites=tuple(_suite(name) for name in registry.names()),
+        traces=traces(),
         spec=checked.spec,
         refusals=checked.refusals,
         preview=shown,

@@ -12,7 +12,14 @@ from sqlalchemy.orm import Session
 
 from db import experiments, results, runs
 from db.engine import sessions
-from kitedash.domain.diagnosis import Intended, Usual, diagnose_around, diagnose_request, usual_of
+from kitedash.domain.diagnosis import (
+    Intended,
+    Usual,
+    diagnose_around,
+    diagnose_request,
+    intended_prefixes,
+    usual_of,
+)
 from kitedash.domain.diagnosis_text import advice, explanation, sentence
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import ExperimentSpec
@@ -27,7 +34,6 @@ from kitedash.domain.request_parts import (
     stalls_of,
 )
 from kitedash.domain.results import BlockResult, LevelStatus
-from kitedash.domain.workload import THE_ONE_KIND
 from kitedash.measuring import timeline
 from kitedash.measuring.parts_table import joined, parts_table
 from kitedash.services.bounded_cache import BoundedCache
@@ -189,7 +195,7 @@ def _rate(session: Session, run_id: str, spec: ExperimentSpec, blocks: list[Bloc
     intended = Intended(
         prefix_caching=arguments.get(PREFIX_CACHING, True) is not False,
         block_size=max(1, int(blocks[0].server_counters.get("block_size", 1))),
-        shared_tokens={THE_ONE_KIND: spec.workload.shared_prefix_tokens},
+        shared_tokens=intended_prefixes(spec.workload),
     )
     key = tuple(keys[number] for number in counting)
     usual = _USUAL.get(key)

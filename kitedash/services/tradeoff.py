@@ -135,7 +135,7 @@ def _level_point(level: LevelSummary, priced: Priced, limits: _Limits) -> LevelP
     at_rate = deployed = None
     if priced.usd_per_hour is not None and level.status != LevelStatus.INVALID:
         workload = limits.spec.workload
-        at_rate = cost.level_cost_usd(level, priced.usd_per_hour, priced.devices, workload.output_tokens)
+        at_rate = cost.level_cost_usd(level, priced.usd_per_hour, priced.devices, workload.mean_output_tokens)
         deployed = cost.deployed_cost_usd(priced.usd_per_hour, priced.devices, level.rate_per_s, workload)
     return LevelPoint(level, held, "" if held else reason, at_rate, deployed)
 

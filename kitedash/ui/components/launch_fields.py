@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from kitedash.domain.argument_text import LONGEST
 from kitedash.domain.form_checks import Refusal
 from kitedash.domain.form_fields import value_at
+from kitedash.domain.workload import RequestClass
 from kitedash.ui import address
 from kitedash.ui.components import launch_state
 from kitedash.ui.escape import markdown
@@ -41,13 +42,22 @@ LABELS: Final[Mapping[str, str]] = {
     "workload.output_tokens_p90": "Output tokens, P90",
     "workload.timestamp_first": "Time stamp first",
     "workload.burstiness": "Burstiness",
+    "workload.kind": "Endpoint",
+    "workload.turns": "Turns a session",
+    "workload.think_time_s": "Think time, s",
+    "workload.trace": "Recorded trace",
+    "mix": "Mix",
     "load.rates_per_s": "Rates, requests/s",
     "load.blocks": "Blocks a rate",
     "load.block_duration_s": "Block, s",
     "load.warm_up_s": "Warm-up, s",
+    "load.ramp_s": "Ramp, s",
     "load.request_timeout_s": "Time-out, s",
     "load.seed": "Seed",
     "load.client_processes": "Client processes",
+    "load.search": "Rate search",
+    "load.search_precision": "Precision",
+    "load.search_most_blocks": "Most blocks",
     "memory.most_prompt_tokens": "Longest prompt",
     "memory.most_concurrency": "Most at once",
     "memory.output_tokens": "Output tokens",
@@ -56,6 +66,14 @@ LABELS: Final[Mapping[str, str]] = {
     "targets.pass_rate": "Pass rate ≥ %",
     "guardrails.tpot_p90_ms": "P90 TPOT ≤ ms",
     "guardrails.error_rate": "Errors ≤ %",
+}
+KIND_COLUMNS: Final[Mapping[str, str]] = {
+    "name": "Name",
+    "weight": "Weight",
+} | {
+    path.removeprefix("workload."): label
+    for path, label in LABELS.items()
+    if path.startswith("workload.") and path.removeprefix("workload.") in RequestClass.model_fields
 }
 COLUMNS: Final[Mapping[str, str]] = {
     "name": "name",
@@ -77,7 +95,7 @@ def text(
     box = address.launch_box(path)
     launch_state.shown(box, path)
     place.text_input(
-        marked(label or LABELS[path], refused.get(path)),
+        marked(label or short_label(path), refused.get(path)),
         key=box,
         max_chars=LONGEST,
         help=explanation,
@@ -102,7 +120,7 @@ def choice(
     value = value_at(launch_state.form(), path)
     launch_state.show(box, value or None)
     place.selectbox(
-        marked(label or LABELS[path], refused.get(path)),
+        marked(label or short_label(path), refused.get(path)),
         with_current(options, value),
         index=0 if required else None,
         placeholder="choose",
@@ -135,6 +153,11 @@ def sentence(said: str) -> None:
     st.markdown(f":small[:red[:material/error: {said}]]")
 
 
+def short_label(path: str) -> str:
+    """Above a field; in a kind's own frame the column is enough."""
+    return KIND_COLUMNS[path.partition("].")[2]] if path.startswith("mix[") else LABELS[path]
+
+
 def label_of(path: str) -> str:
     """A field as a sentence may name it: "candidate 2, batch limit"."""
     if path in LABELS:
@@ -143,6 +166,10 @@ def label_of(path: str) -> str:
     rows, _, index = head.rstrip("]").partition("[")
     if rows == "candidates" and index.isdigit():
         return f"Candidate {int(index) + 1}, {COLUMNS.get(column, column)}"
+    if rows == "mix" and index.isdigit():
+        return (
+            f"Kind {int(index) + 1}, {KIND_COLUMNS.get(column, column).lower()}" if column else f"Kind {int(index) + 1}"
+        )
     if rows in ("suites", "exclude") and index.isdigit():
         return f"{'Suite' if rows == 'suites' else 'Exclude'} {int(index) + 1}" + (
             ", margin" if column == "margin" else ""

@@ -12,6 +12,7 @@ from kitedash.domain.command import shell_line
 from kitedash.domain.comparison import Difference, Dimension, Outcome
 from kitedash.domain.decision_document import DifferencePart, Document, NumbersPart, Option, StatusesPart
 from kitedash.domain.experiment import Targets
+from kitedash.domain.traffic_text import requests_said
 from kitedash.ui import formats, theme
 from kitedash.ui.components import gives_up
 from kitedash.ui.definitions import DEFINITIONS
@@ -175,14 +176,12 @@ def _candidate_row(option: Option) -> dict[str, str]:
 
 
 def _measured(document: Document) -> None:
-    given = document.workload.given
+    given = document.workload.given.model_dump(mode="json")
     traffic, load = document.workload, document.load
     rates = ", ".join(formats.rate(rate) for rate in load.rates_per_s)
     st.markdown(
         f"- Traffic: {formats.number(traffic.requests_per_day)} requests a day, "
-        f"{formats.rate(round(traffic.peak_rate_per_s, 3))} at the peak; {given.input_tokens:,} input tokens, of which "
-        f"{given.shared_prefix_tokens:,} are shared, and {given.output_tokens:,} output tokens; "
-        f"{given.arrivals} arrivals\n"
+        f"{formats.rate(round(traffic.peak_rate_per_s, 3))} at the peak; {requests_said(given, markdown)}\n"
         f"- Load: {rates} in {load.blocks} blocks of {load.block_duration_s:g} s each\n"
         f"- Guardrails: P90 TPOT ≤ {formats.ms(document.guardrails.tpot_p90_ms)}, errors ≤ "
         f"{formats.share(document.guardrails.error_rate)}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from kitedash.domain.experiment import (
     Workload,
 )
 from kitedash.domain.experiment_file import experiment_from
+from kitedash.domain.workload import RequestClass
 
 TEXT = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=30)
 _ODD_FLOATS = (1e-3, 1e-6, 1e5)  # those that a person writes with an exponent
@@ -117,6 +119,40 @@ def _needed(args: Mapping[str, ArgValue]) -> int:
     return math.prod(int(args.get(name, 1)) for name in PARALLEL)
 
 
+def _one_kind(draw: st.DrawFn) -> dict[str, Any]:
+    """No longer than `_TOKENS`, with the turns before the last."""
+    turns = draw(st.sampled_from([1, 3]))
+    tokens = draw(st.integers(8, 10_000 if turns == 1 else 3_000))
+    return {
+        "kind": draw(st.sampled_from(["chat", "completion"])) if turns == 1 else "chat",
+        "input_tokens": tokens,
+        "input_tokens_p90": draw(st.none() | st.just(tokens + 1)),
+        "shared_prefix_tokens": draw(st.integers(0, tokens - 4)),
+        "output_tokens": draw(st.integers(1, 100)),
+        "timestamp_first": draw(st.booleans()),
+        "turns": turns,
+        "think_time_s": draw(st.sampled_from([0.0, 0.5, 20.0])),
+    }
+
+
+def _requests(draw: st.DrawFn) -> dict[str, Any]:
+    """Of one kind, of several, or recorded."""
+    which = draw(st.sampled_from(["one", "mix", "trace"]))
+    if which == "trace":
+        return {
+            "trace": draw(st.from_regex(_NAME, fullmatch=True)),
+            "shared_prefix_tokens": draw(st.integers(0, 5_700)),
+        }
+    when = {
+        "arrivals": draw(st.sampled_from(["poisson", "constant", "gamma"])),
+        "burstiness": draw(st.sampled_from([0.25, 1.0, 4.0])),
+    }
+    if which == "one":
+        return _one_kind(draw) | when
+    names = draw(st.lists(st.from_regex(_NAME, fullmatch=True), min_size=1, max_size=3, unique=True))
+    return when | {"mix": tuple(RequestClass(name=name, weight=draw(_POSITIVE), **_one_kind(draw)) for name in names)}
+
+
 @st.composite
 def experiments(draw: st.DrawFn) -> ExperimentSpec:
     """Explicit candidates, or a matrix with excludes, or both; with every field written, or left to its default."""
@@ -149,7 +185,6 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
                 devices=_devices(draw, shared_devices, shared | own),
             )
         )
-    tokens = draw(st.integers(8, 10_000))
     spec = ExperimentSpec(
         name=draw(st.from_regex(_NAME, fullmatch=True)),
         description=draw(TEXT | st.just("Which one?\nThe\tsmall one: 'a' or \"b\"?")),
@@ -165,20 +200,14 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             users=draw(st.integers(1, 10**9)),
             requests_per_user_per_day=draw(_POSITIVE),
             peak_factor=draw(st.floats(1, 100)),
-            input_tokens=tokens,
-            shared_prefix_tokens=draw(st.integers(0, tokens - 4)),
-            output_tokens=draw(st.integers(1, 100)),
-            input_tokens_p90=draw(st.none() | st.just(tokens + 1)),
-            timestamp_first=draw(st.booleans()),
-            arrivals=draw(st.sampled_from(["poisson", "constant", "gamma"])),
-            burstiness=draw(st.sampled_from([0.25, 1.0, 4.0])),
             spare_replicas=draw(st.integers(0, 9)),
+            **_requests(draw),
         ),
         load=LoadPlan(
             rates_per_s=tuple(sorted(draw(st.lists(st.floats(0.5, 50), min_size=3, max_size=5, unique=True)))),
             blocks=draw(st.integers(2, 9)),
             block_duration_s=draw(st.floats(4, 90)),
-            warm_up_s=draw(st.sampled_from([0.0, 1e-6, 0.1, 1.5])),
+            **draw(st.sampled_from([{}, {"warm_up_s": 1e-6}, {"warm_up_s": 0.1}, {"warm_up_s": 1.5, "ramp_s": 1.25}])),
             request_timeout_s=draw(st.floats(1, 900)),
             seed=draw(st.integers(0, 2**31 - 1)),
             client_processes=draw(st.none() | st.integers(1, 8)),
@@ -221,6 +250,7 @@ WIDE_KINDS = frozenset(
         *("shared devices", "candidate's devices", "devices of a candidate that differ from the shared ones"),
         *("devices that follow from the sizes", "matrix of several floats", "matrix beside candidates", "excludes"),
         *(f"target of {value:g}" for value in _ODD_FLOATS),
+        *("a mix", "a trace", "sessions", "completions"),
     )
 )
 
@@ -241,6 +271,14 @@ def kinds_of(spec: ExperimentSpec) -> Iterator[str]:
             yield "devices that follow from the sizes"
     if spec.devices > 1:
         yield "shared devices"
+    if spec.workload.mix:
+        yield "a mix"
+    if spec.workload.trace is not None:
+        yield "a trace"
+    if any(one.turns > 1 for one in spec.workload.classes):
+        yield "sessions"
+    if any(one.kind == "completion" for one in spec.workload.classes):
+        yield "completions"
     if any(sum(isinstance(value, float) for value in values) > 1 for values in spec.matrix.values()):
         yield "matrix of several floats"
     if "dtype" in spec.matrix:

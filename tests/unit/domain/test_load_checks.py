@@ -225,3 +225,15 @@ def test_requests_that_time_out_never_leave() -> None:
 
 def test_too_few_requests_to_tell_is_no_overload() -> None:
     assert growth_from(due_s=np.arange(9.0), left_s=np.full(9, 99.0), duration_s=9.0, warm_up_s=0.0) is None
+
+
+def test_fewer_cached_tokens_are_the_candidates_own_where_its_kv_cache_was_full() -> None:
+    few = facts(tokens_cached=np.full(100, 100.0))
+    assert [check.name for check in failed_checks(few)] == ["cached prompt tokens, mean"]
+    full = replace(few, kv_cache_full=True)
+    assert failed_checks(full) == []
+    said = next(check for check in check_block(full) if check.name == "cached prompt tokens, mean")
+    assert said.value == 100
+    assert said.sentence == "less than the 256 expected: the KV cache was full"
+    more = facts(tokens_cached=np.full(100, 290.0), kv_cache_full=True)
+    assert len(failed_checks(more)) == 1, "a warm cache is no matter of room"

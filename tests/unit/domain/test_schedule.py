@@ -82,3 +82,36 @@ def test_each_repeat_of_an_experiment_draws_arrivals_of_its_own() -> None:
     assert len(seeds) == 10
     last = LoadPlan(rates_per_s=(1, 2, 3), blocks=2, seed=2**31 - 1).for_repeat(9)
     assert LoadPlan.model_validate(last.model_dump()) == last
+
+
+def test_gamma_gaps_have_the_mean_and_the_spread_asked_for() -> None:
+    gaps = np.diff(draw(arrivals="gamma", burstiness=4.0, rate_per_s=50.0, duration_s=2_000.0))
+    assert np.mean(gaps) == pytest.approx(1 / 50, rel=0.03)
+    assert np.var(gaps) / np.mean(gaps) ** 2 == pytest.approx(4.0, rel=0.1)
+    assert stats.kstest(gaps, stats.gamma(a=0.25, scale=4 / 50).cdf).pvalue > 0.001
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "constant", "gamma"])
+def test_a_ramp_rises_along_a_line_and_then_keeps_the_rate(arrivals: str) -> None:
+    """Over 10 s of ramp the expected number by time t is rate t^2 / 20: 50 in all, half of them in the last 2.93 s."""
+    ramped = [draw(arrivals=arrivals, rate_per_s=10.0, ramp_s=10.0, block=block) for block in range(400)]
+    for until, expected in ((5.0, 12.5), (10.0, 50.0), (20.0, 150.0)):
+        mean = np.mean([sum(due < until for due in one) for one in ramped])
+        assert mean == pytest.approx(expected, rel=0.06), until
+    for one in ramped:
+        assert list(one) == sorted(one)
+        assert one[0] >= 0
+        assert one[-1] < 20.0
+
+
+def test_a_ramp_as_long_as_the_block_or_longer_ends_within_it() -> None:
+    counts = [len(draw(rate_per_s=10.0, ramp_s=20.0, block=block)) for block in range(300)]
+    assert np.mean(counts) == pytest.approx(100, rel=0.05)
+    assert all(due < 20 for due in draw(rate_per_s=10.0, ramp_s=40.0))
+    assert np.mean([len(draw(rate_per_s=10.0, ramp_s=40.0, block=b)) for b in range(300)]) == pytest.approx(
+        50, rel=0.06
+    )
+
+
+def test_without_a_ramp_the_times_are_those_of_old() -> None:
+    assert draw(ramp_s=0.0) == draw()

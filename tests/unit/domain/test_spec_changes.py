@@ -8,6 +8,7 @@ from kitedash.domain.experiment_file import parse_experiment
 from kitedash.domain.experiment_form import data_of, form_of
 from kitedash.domain.form_checks import check
 from kitedash.domain.form_fields import ExperimentForm, with_copy, with_value, without
+from kitedash.domain.form_traffic import with_kind
 from kitedash.domain.spec_changes import Change, spec_changes
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
@@ -33,6 +34,19 @@ def test_one_change_of_a_field_is_one_row() -> None:
         Change("load.rates_per_s", "1.0, 3.0, 8.0", "1.0, 3.0, 9.0"),
     )
     assert changes(with_value(FORM, "suites[0].margin", "3")) == (Change("suites.kitedash_repo", "0.05", "0.03"),)
+
+
+def test_kinds_of_requests_are_told_by_their_names() -> None:
+    mixed = with_kind(FORM)
+    before = check(mixed).spec
+    assert before is not None
+    flat = {one.path: (one.before, one.after) for one in changes(mixed)}
+    assert flat["workload.input_tokens"][1] == "", "it says nothing beside a mix"
+    assert flat["workload.mix chat"][0] == ""
+    assert "input_tokens=306" in flat["workload.mix chat"][1]
+    after = check(with_value(mixed, "mix[0].weight", "2")).spec
+    assert after is not None
+    assert spec_changes(before, after) == (Change("workload.mix chat.weight", "1.0", "2.0"),)
 
 
 def test_a_candidate_s_arguments_are_told_one_by_one() -> None:

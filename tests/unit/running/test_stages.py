@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kitedash.domain.results import LevelStatus
-from kitedash.running.stages import is_settled
+from kitedash.domain.run_plan import is_settled
 
 OK, OVER, INVALID = LevelStatus.OK, LevelStatus.OVERLOADED, LevelStatus.INVALID
 
