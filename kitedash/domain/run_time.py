@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from kitedash.domain.experiment import Candidate, ExperimentSpec, LoadPlan
-from kitedash.domain.run_plan import LOAD, MEASURED, OVERLOADED_BLOCKS, least_blocks, planned_blocks, stage_names
+from kitedash.domain.run_plan import (
+    LOAD,
+    MEASURED,
+    OVERLOADED_BLOCKS,
+    least_blocks,
+    likely_blocks,
+    planned_blocks,
+    stage_names,
+)
 
 ALIKE = (1.0, 1.5, 3.0)  # how much wider a range is by how alike the earlier runs are: see `History.span`
 LEAST_FACTOR = 1.1  # of a range from a stage's own pace: what is still to do may be slower than what is done
@@ -160,7 +168,9 @@ class History:
             return None
         plan = spec.load
         blocks, least = planned_blocks(plan), least_blocks(plan)
-        low, middle = max(least, share.low * blocks), max(least, share.middle * blocks)
+        # Of a search it is not known how many rates it takes: none at the least, all it may at the most.
+        low = max(least, share.low * min(blocks, len(plan.rates_per_s) * plan.blocks))
+        middle = max(least, min(share.middle * blocks, likely_blocks(plan)))
         return Span(
             start_up.low + min(low, blocks) * (plan.block_duration_s + extra.low),
             start_up.middle + min(middle, blocks) * (plan.block_duration_s + extra.middle),
@@ -241,17 +251,18 @@ def _by_pace(spec: ExperimentSpec, start_up: Span | None, now: StageNow) -> Span
     """
     if now.done <= 0 or now.total <= 0:
         return None
-    least = left = max(0, now.total - now.done)
+    least = left = most = max(0, now.total - now.done)
     taken_s, shortest_s = Span(now.elapsed_s, now.elapsed_s, now.elapsed_s), 0.0
     if now.name == LOAD:
-        least, shortest_s = min(left, least_blocks(spec.load, now.done)), spec.load.block_duration_s
+        least, shortest_s = min(most, least_blocks(spec.load, now.done)), spec.load.block_duration_s
+        left = min(most, max(1, likely_blocks(spec.load) - now.done))
         begun = start_up or Span(0, 0, now.elapsed_s)  # the engine starts before the first block, once
         taken_s = Span(now.elapsed_s - begun.high, now.elapsed_s - begun.middle, now.elapsed_s - begun.low)
     factor = LEAST_FACTOR + 1 / now.done
     return Span(
         max(shortest_s, taken_s.low / (now.done + 1)) * max(0, least - 1) / factor,
         max(shortest_s, taken_s.middle / (now.done + 0.5)) * max(0.0, left - 0.5),
-        max(shortest_s, taken_s.high / now.done) * left * factor,
+        max(shortest_s, taken_s.high / now.done) * most * factor,
     )
 
 
