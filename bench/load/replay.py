@@ -1,10 +1,14 @@
-"""`python -m bench.load.replay TRAFFIC --url URL --model NAME`: one block's traffic through KiteDash's client and
-through `vllm bench serve`, in turn, on the same server; the difference in TTFT per request. The key is in VLLM_API_KEY.
+"""`python -m bench.load.replay FOLDER [--guidellm-python PYTHON]`: one block's traffic through KiteDash's client,
+`vllm bench serve` and GuideLLM, in turn, on the real vLLM with the default model; the difference in TTFT per request.
+About ten minutes on two quiet cores; status 1 where a claim fails. FOLDER takes the model, the traffic and the log.
 
-The witness (bench/load/witness_vllm.py) gets the same prompts and due times, to the byte. It knows no due time
-afterwards, so both are compared from when they sent. In chat mode it takes the role-only chunk for the first token;
-vLLM sends that one right before the first token, so the difference is well below a millisecond on an idle machine.
-Every pass starts from a flushed and primed cache.
+The witnesses (bench/load/witness_vllm.py, witness_guidellm.py) get the same prompts and due times. A request's TTFT is
+taken from when it was sent, by all three, since `vllm bench serve` knows no due time afterwards. In chat mode that one
+takes the role-only chunk for the first token; vLLM sends it right before the first token, so the difference is well
+below a millisecond on an idle machine. Every pass starts from a flushed and primed cache, and who comes first changes.
+
+Claims: prompt tokens as written are the engine's own counter's, to the token, and so are the cached ones; each
+request's TTFT (median over the rounds) differs from a witness's by at most 5 % in the median over the requests.
 """
 
 from __future__ import annotations
@@ -14,15 +18,32 @@ import asyncio
 import json
 import os
 import statistics
-from collections.abc import Sequence
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
 
 from bench.load.witness_vllm import vllm_bench
-from kitedash.measuring import load_client
-from kitedash.measuring.traffic import PRIME_QUESTION, Traffic, messages_of, read
+from kitedash.domain.experiment import Candidate, LoadPlan, Workload
+from kitedash.measuring import load_client, request_table
+from kitedash.measuring.device import detect
+from kitedash.measuring.endpoint import Endpoint
+from kitedash.measuring.load_stage import measure_block
+from kitedash.measuring.model_store import DEFAULT_MODEL, resolve_model
+from kitedash.measuring.process import direct_spawn
+from kitedash.measuring.server import VllmServer
+from kitedash.measuring.traffic import PRIME_QUESTION, Traffic, ensure_traffic, file_name, messages_of, read
+
+OURS = "KiteDash"
+WITHIN = 0.05
+RATE_PER_S = 1.5
+ENGINE_ARGS = {"dtype": "float32", "max-model-len": 1024, "max-num-seqs": 16}
+WORKLOAD = Workload(input_tokens=300, shared_prefix_tokens=200, output_tokens=12)
+PLAN = LoadPlan(rates_per_s=(RATE_PER_S, 2, 3), blocks=2, block_duration_s=40, request_timeout_s=120, seed=4)
 
 
 async def flush_and_prime(url: str, model: str, key: str, traffic: Traffic) -> None:
@@ -49,10 +70,25 @@ async def ours(url: str, model: str, path: Path, timeout_s: float) -> list[float
     ]
 
 
-async def witness(url: str, model: str, traffic: Traffic) -> list[float | None]:
+async def vllm(url: str, model: str, path: Path) -> list[float | None]:
     """The same by `vllm bench serve`; it keeps failed requests with TTFT 0, so they are told by their error."""
-    result = await vllm_bench(url, model, traffic)
+    result = await vllm_bench(url, model, read(path))
     return [None if error else ttft * 1e3 for ttft, error in zip(result["ttfts"], result["errors"], strict=True)]
+
+
+async def guidellm(python: str, url: str, model: str, path: Path, timeout_s: float) -> list[float | None]:
+    """The same by GuideLLM, which is another environment's. It leaves out failed requests without saying which."""
+    requests = read(path).requests
+    with TemporaryDirectory() as folder:
+        out, limit_s = Path(folder) / "found.json", str(timeout_s + max(one.due_s or 0.0 for one in requests))
+        script = Path(__file__).parent / "witness_guidellm.py"
+        process = await asyncio.create_subprocess_exec(python, script, path, url, model, limit_s, out, stdout=DEVNULL)
+        if await process.wait():
+            raise SystemExit("GuideLLM ended with an error: see above")
+        found: list[float | None] = json.loads(out.read_text())["ttft_ms"]
+    if len(found) != len(requests):
+        raise SystemExit(f"GuideLLM has {len(found)} of {len(requests)} requests: they can't be told apart")
+    return found
 
 
 def compare(first: Sequence[float | None], second: Sequence[float | None]) -> dict[str, float]:
@@ -68,28 +104,38 @@ def compare(first: Sequence[float | None], second: Sequence[float | None]) -> di
     }
 
 
-async def replay(path: Path, url: str, model: str, rounds: int, timeout_s: float) -> list[dict[str, Any]]:
+async def replay(
+    path: Path, url: str, model: str, key: str, rounds: int, timeout_s: float, guidellm_python: str
+) -> list[dict[str, Any]]:
     traffic = read(path)
-    key = os.environ.get("VLLM_API_KEY", "")
-    os.environ[load_client.KEY_VARIABLE] = os.environ["OPENAI_API_KEY"] = key
-    before: list[float | None] | None = None
-    passes: dict[str, list[list[float | None]]] = {"kitedash": [], "witness": []}
+    for variable in (load_client.KEY_VARIABLE, "OPENAI_API_KEY"):  # KiteDash's own, the witnesses'
+        os.environ[variable] = key
+    clients: dict[str, Callable[[], Awaitable[list[float | None]]]] = {
+        OURS: lambda: ours(url, model, path, timeout_s),
+        "vllm bench serve": lambda: vllm(url, model, path),
+    }
+    if guidellm_python:
+        clients["GuideLLM"] = lambda: guidellm(guidellm_python, url, model, path, timeout_s)
+    passes: dict[str, list[list[float | None]]] = {name: [] for name in clients}
     results = []
     for number in range(rounds):
-        await flush_and_prime(url, model, key, traffic)
-        mine = await ours(url, model, path, timeout_s)
-        if before is not None:
+        # Who comes first changes, so that a machine that slows down is held against nobody.
+        order = list(clients)[number % len(clients) :] + list(clients)[: number % len(clients)]
+        for name in order:
+            await flush_and_prime(url, model, key, traffic)
+            passes[name].append(await clients[name]())
+        for name in order:
+            if name != OURS:
+                found = compare(passes[OURS][-1], passes[name][-1])
+                results.append({"round": number, "pair": f"{OURS}, {name}", **found})
+        if number:
             # The noise floor: the same client twice. A difference below it says nothing.
-            results.append({"round": number, "pair": "kitedash twice", **compare(before, mine)})
-        before = mine
-        await flush_and_prime(url, model, key, traffic)
-        theirs = await witness(url, model, traffic)
-        results.append({"round": number, "pair": "kitedash, vllm bench serve", **compare(mine, theirs)})
-        passes["kitedash"].append(mine)
-        passes["witness"].append(theirs)
+            results.append({"round": number, "pair": f"{OURS} twice", **compare(*passes[OURS][-2:])})
     # Each request's median over the rounds first: one burst of other work then moves neither side.
-    medians = [_by_request(passes[name]) for name in ("kitedash", "witness")]
-    results.append({"round": "all", "pair": "kitedash, vllm bench serve", **compare(*medians)})
+    medians = {name: _by_request(found) for name, found in passes.items()}
+    for name in clients:
+        if name != OURS:
+            results.append({"round": "all", "pair": f"{OURS}, {name}", **compare(medians[OURS], medians[name])})
     return results
 
 
@@ -98,22 +144,78 @@ def _by_request(rounds: Sequence[Sequence[float | None]]) -> list[float | None]:
     return [statistics.median(column) if column else None for column in columns]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "traffic", type=Path, help="a block's traffic file (rate-R-block-B.jsonl in a run's work folder)"
+async def tokens(endpoint: Endpoint, folder: Path) -> bool:
+    """Prints what was written, what each answer reported and what the engine counted over a block; whether they are
+    equal."""
+    block = await measure_block(
+        endpoint,
+        workload=WORKLOAD,
+        plan=PLAN,
+        rate_per_s=RATE_PER_S,
+        block=0,
+        spawn=direct_spawn,
+        work_dir=folder,
     )
-    parser.add_argument("--url", required=True, help="such as http://127.0.0.1:8000")
-    parser.add_argument("--model", required=True, help="the name that the server serves the model by")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--timeout-s", type=float, default=120.0)
-    arguments = parser.parse_args()
-    results = asyncio.run(
-        replay(arguments.traffic, arguments.url.rstrip("/"), arguments.model, arguments.rounds, arguments.timeout_s)
+    rows = request_table.decode(block.requests_blob)
+    counted = block.server_counters
+    found = {
+        "written": int(rows["tokens_in_expected"].sum()),
+        "reported": int(rows["tokens_in"].sum()),
+        "counted": int(counted["prompt_tokens"]),
+        "cached_reported": int(rows["tokens_cached"].sum()),
+        "cached_counted": int(counted["cached_tokens"]),
+    }
+    print(json.dumps({"requests": len(rows), "block": block.status.value, "tokens": found}), flush=True)
+    return found["written"] == found["counted"] == found["reported"] and (
+        found["cached_reported"] == found["cached_counted"]
     )
+
+
+async def run(folder: Path, rounds: int, guidellm_python: str) -> int:
+    model = await asyncio.to_thread(resolve_model, DEFAULT_MODEL, models_dir=folder / "models", model_roots=[])
+    server = VllmServer(
+        candidate=Candidate(name="replay", model=DEFAULT_MODEL, engine_args=ENGINE_ARGS),
+        model=model,
+        device=detect(("cpu",)),
+        spawn=direct_spawn,
+        log_path=folder / "vllm.log",
+        start_timeout_s=600,
+        cpu_kv_cache_gib=1,
+    )
+    try:
+        endpoint = await server.ensure(lambda said: None)
+        equal = await tokens(endpoint, folder)
+        written = await ensure_traffic(endpoint, workload=WORKLOAD, plan=PLAN, spawn=direct_spawn, work_dir=folder)
+        path = written / file_name(RATE_PER_S, 0)
+        results = await replay(
+            path, endpoint.base_url, endpoint.model, endpoint.api_key, rounds, PLAN.request_timeout_s, guidellm_python
+        )
+    finally:
+        await server.stop()
     for result in results:
         print(json.dumps(result))
+    claims = {"prompt and cached tokens are the engine's own counters'": equal} | {
+        f"{result['pair']}: {result['median_difference']:+.1%} (median per request, n {result['n']})": (
+            abs(result["median_difference"]) <= WITHIN
+        )
+        for result in results
+        if result["round"] == "all"
+    }
+    for claim, holds in claims.items():
+        print(f"{'holds' if holds else 'FAILS'}: {claim}")
+    return 0 if all(claims.values()) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--guidellm-python", default="", help="Python of an environment with requirements-bench.txt")
+    asked = parser.parse_args()
+    folder: Path = asked.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(run(folder, asked.rounds, asked.guidellm_python))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

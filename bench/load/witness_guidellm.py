@@ -30,6 +30,7 @@ async def replayed(rows: Path, url: str, model: str, count: int, seconds: float,
                 "target": url,
                 "model": model,
                 "http2": False,
+                "api_key": os.environ.get("OPENAI_API_KEY") or None,
                 "extras": {"body": {"temperature": 0, "ignore_eos": True, "min_tokens": tokens_out}},
             },
             "profile": {"kind": "replay"},
@@ -68,7 +69,8 @@ def main() -> None:
     before = _cpu_s()
     tokens_out = requests[0]["tokens_out"]
     records = asyncio.run(replayed(rows, url, model, len(requests), float(seconds), tokens_out))
-    times = [record.info.timings for record in records]
+    # In the file's order, as long as none failed: a record keeps no number of its row, only when it was to start.
+    times = sorted((record.info.timings for record in records), key=lambda time: time.targeted_start)
     found = {
         "ttft_ms": [(time.first_token_iteration - time.request_start) * 1e3 for time in times],
         "tpot_ms": [
