@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := $(PYTHON) setup/bootstrap.py
 PYTEST := $(BIN)/python -m pytest
+ON_ALL_CORES := -n auto --dist loadfile
 
 .PHONY: help setup setup-dev demo quickstart test test-fast lint types format clean reset-data
 
@@ -26,10 +27,11 @@ quickstart: ## Set up, run the quickstart experiment without the dashboard, prin
 	@$(BIN)/kitedash quickstart
 
 test: setup-dev lint types ## Set up and run all checks and tests, fast ones first, the real vLLM last
-	$(PYTEST)
+	$(PYTEST) $(ON_ALL_CORES) tests/unit tests/db tests/ui
+	$(PYTEST) tests/worker tests/e2e
 
 test-fast: setup-dev ## Set up and run the unit tests (under 2 minutes)
-	$(PYTEST) tests/unit
+	$(PYTEST) $(ON_ALL_CORES) tests/unit
 
 lint: setup-dev ## Check style and formatting
 	$(BIN)/ruff check

@@ -54,6 +54,7 @@ def kind_of(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its kind and with what it may reach, and runs the kinds in order (stable within one)."""
     for item in items:
+        item.user_properties.append(("kind", kind_of(item)))
         if (kind := kind_of(item)) == "unit":
             item.add_marker(pytest.mark.disable_socket)
         else:
@@ -65,12 +66,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _ran: Counter[str] = Counter()
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]  # a hook wrapper's yield has no type
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Where several processes run the tests, it is the one that prints that hears of all of them."""
     if report.when == "call" and not report.skipped:
-        _ran[kind_of(item)] += 1
+        _ran[dict(report.user_properties)["kind"]] += 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
