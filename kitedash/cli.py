@@ -1,7 +1,7 @@
 """The command line: `kitedash COMMAND`. The same services as the dashboard's; what is wrong is one sentence.
 
 Exit status: 0 done, 1 no run finished (quickstart) or a record was changed (records verify), 2 refused or impossible,
-with the sentence on standard error.
+with the sentence on standard error. `kitedash gate` has its own: 0 meets, 1 misses, 2 uncertain, 3 refused.
 What a command needs is imported in it, so that `kitedash runs` answers at once.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kitedash import __version__, cli_export, cli_records, cli_traces
+from kitedash import __version__, cli_export, cli_gate, cli_records, cli_traces
 from kitedash.domain.errors import InvalidInput, KiteDashError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ app = typer.Typer(
 app.add_typer(cli_records.app, name="records")
 app.add_typer(cli_traces.app, name="traces")
 app.command()(cli_export.export)
+app.command()(cli_gate.gate)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 
 

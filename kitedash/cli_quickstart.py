@@ -10,8 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from kitedash.cli_children import Child, ended_by_signal, start
+from kitedash.cli_files import read_text
 from kitedash.cli_text import duration, one_line
-from kitedash.domain.errors import InvalidInput, KiteDashError
+from kitedash.domain.errors import KiteDashError
 from kitedash.domain.experiment import ExperimentSpec
 from kitedash.domain.experiment_file import parse_experiment
 from kitedash.services.actor import LOCAL
@@ -34,13 +35,7 @@ class WorkerLostError(KiteDashError):
 
 def read_experiment(path: Path) -> ExperimentSpec:
     """The experiment in a file. Raises InvalidInput, also where the file can't be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput("", f"{path}: the file can't be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput("", f"{path}: the file is not UTF-8 text") from error
-    return parse_experiment(text, source=str(path))
+    return parse_experiment(read_text(path), source=str(path))
 
 
 def launch_once() -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kitedash.cli_files import read_bytes, write_bytes
 from kitedash.domain.errors import InvalidInput
 
 FOUND = 1  # the exit status of a verification that found something
@@ -76,10 +77,7 @@ def export(
     if out is None:
         typer.echo(data, nl=False)
         return
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise InvalidInput(str(out), f"the file can't be written ({error.strerror})") from None
+    write_bytes(out, data)
 
 
 @app.command()
@@ -91,10 +89,11 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify the stored records, or exported files; exit status 1 where something is not as it was accepted."""
+    from kitedash.domain.record_check import MAX_BYTES
     from kitedash.services.records import verify_export, verify_stored
 
-    if files:
-        findings = tuple(verify_export(str(file), _read(file)) for file in files)
+    if files:  # one byte more than an export may have shows that a file is none
+        findings = tuple(verify_export(str(file), read_bytes(file, MAX_BYTES + 1)) for file in files)
     else:
         findings = verify_stored(evidence=not no_evidence)
     if as_json:
@@ -109,17 +108,6 @@ def verify(
             typer.echo(f"{sign}  {one_line(f'{finding.what}: {finding.sentence}', 2_000)}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(FOUND)
-
-
-def _read(file: Path) -> bytes:
-    """The file, or as much of it as shows that it is no export. Raises InvalidInput."""
-    from kitedash.domain.record_check import MAX_BYTES
-
-    try:
-        with file.open("rb") as opened:
-            return opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidInput(str(file), f"the file can't be read ({error.strerror})") from None
 
 
 def _print_json(view: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kitedash.cli_files import read_bytes, write_bytes
 from kitedash.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,12 +38,9 @@ def import_(
     units: dict[str, Unit] = {"s": "s", "ms": "ms"}
     if unit not in units:
         raise InvalidInput("--unit", f"{unit!r} is not allowed; use s or ms")
-    try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InvalidInput(str(file), f"has {file.stat().st_size:,} bytes; at most {MOST_BYTES:,}")
-        content = file.read_bytes()
-    except OSError as error:
-        raise InvalidInput(str(file), f"the file can't be read ({error.strerror})") from None
+    if file.is_file() and file.stat().st_size > MOST_BYTES:
+        raise InvalidInput(str(file), f"has {file.stat().st_size:,} bytes; at most {MOST_BYTES:,}")
+    content = read_bytes(file)
     head = import_trace(LOCAL, name, content, source=file.name, unit=units[unit], sort=sort)
     if as_json:
         _print_json(head)
@@ -92,10 +90,7 @@ def export(
     if out is None:
         typer.echo(content, nl=False)
         return
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        raise InvalidInput(str(out), f"the file can't be written ({error.strerror})") from None
+    write_bytes(out, content)
 
 
 def _print_json(view: Any) -> None:

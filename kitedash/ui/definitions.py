@@ -62,7 +62,7 @@ _LATENCY: Final = {
     "Rate search": (
         "After the listed rates more are measured, between the highest one held and the lowest one missed, until these "
         "two are as near to each other as the precision asks, or the blocks are used up. Where the intervals leave "
-        "open which of them is held, the answer is \"undecided\"."
+        'open which of them is held, the answer is "undecided".'
     ),
     "Error rate": "Share of a rate's requests that failed or timed out; the guardrail is the most that is tolerated.",
 }
