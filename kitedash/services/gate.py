@@ -144,8 +144,14 @@ def junit(view: GateView) -> bytes:
     for one in view.candidates:
         missed = sum(check.status == Status.MISSES for check in one.checks)
         unsure = sum(check.status == Status.UNCERTAIN for check in one.checks)
-        numbers = {"tests": str(len(one.checks)), "failures": str(missed), "errors": str(unsure)}
-        suite = ElementTree.SubElement(root, "testsuite", name=_printable(one.candidate), **numbers)
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=_printable(one.candidate),
+            tests=str(len(one.checks)),
+            failures=str(missed),
+            errors=str(unsure),
+        )
         for check in one.checks:
             case = ElementTree.SubElement(suite, "testcase", classname=_printable(one.candidate), name=check.name)
             if check.status == Status.MISSES:
@@ -155,7 +161,8 @@ def junit(view: GateView) -> bytes:
             else:
                 ElementTree.SubElement(case, "system-out").text = _printable(check.said)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
 
 
 def _printable(text: str) -> str:
