@@ -20,7 +20,7 @@ from tests.db.test_tradeoff import PRICES, store_run
 from tests.unit.services.evidence import SPEC
 
 pytestmark = pytest.mark.database
-# Both hold 4/s with P90 TTFT 900 [800, 950] ms: 3 replicas, 0.9 USD. float32 passes 300 of 400 items, 75 % [70.5, 79.2].
+# Both hold 4/s with P90 TTFT 900 [800, 950] ms: 3 replicas, 0.9 USD. float32 passes 300 of 400, 75 % [70.5, 79.2].
 MEETS = "targets: {ttft_p90_ms: 1000, cost_per_1000_requests_usd: 2, pass_rate: 0.6}\n"
 MISSES = "targets: {ttft_p90_ms: 1000, cost_per_1000_requests_usd: 2, pass_rate: 0.9}\n"
 UNCERTAIN = "targets: {ttft_p90_ms: 1000, cost_per_1000_requests_usd: 2, pass_rate: 0.75}\n"
