@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -62,6 +63,8 @@ def main() -> None:
         _refuse(sentence)
     time.sleep(script.start_delay_s)
     _announce(script, given)
+    gc.collect()
+    gc.freeze()  # what was imported need not be looked through again: that takes longer than a token may be late
     _log("APIServer", f"Starting vLLM server on http://{script.host}:{script.port}")
     try:
         web.run_app(
