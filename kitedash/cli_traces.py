@@ -33,7 +33,7 @@ def import_(
     """Check a recorded trace and store it under a name, for workload.trace."""
     from kitedash.domain.trace import MOST_BYTES
     from kitedash.services.actor import LOCAL
-    from kitedash.services.traces import import_trace
+    from kitedash.services.traces import import_trace, note_on
 
     units: dict[str, Unit] = {"s": "s", "ms": "ms"}
     if unit not in units:
@@ -48,6 +48,8 @@ def import_(
         typer.echo(
             f"Trace {head.name}: {head.n_requests:,} requests in {head.span_s:,.1f} s, {head.rate_per_s:.4g} requests/s"
         )
+        if note := note_on(head.name):
+            typer.echo(note)
 
 
 @app.command("list")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kitedash.domain.argument_text import in_words, pairs_text, values_text
-from kitedash.domain.experiment import CandidateSpec, ExperimentSpec, Workload
+from kitedash.domain.experiment import CandidateSpec, ExperimentSpec, MemoryPlan, Workload
 
 ABSENT = ""
 _GROUPS = ("load", "targets", "guardrails")
@@ -45,6 +45,8 @@ def spec_changes(before: ExperimentSpec, after: ExperimentSpec) -> tuple[Change,
         ),
         *_groups("suites", {s.name: s.margin for s in before.suites}, {s.name: s.margin for s in after.suites}),
         ("repeats", str(before.repeats), str(after.repeats)),
+        ("noise_floor", _text(before.noise_floor), _text(after.noise_floor)),
+        *_memory(before.memory, after.memory),
     ]
     return tuple(Change(path, one, other) for path, one, other in rows if one != other)
 
@@ -68,11 +70,22 @@ def _kinds(before: ExperimentSpec, after: ExperimentSpec) -> Iterator[Row]:
     for name in [*old, *(name for name in new if name not in old)]:
         one, other = old.get(name), new.get(name)
         if one is None or other is None:
-            there = {key: value for key, value in (one or other or {}).items() if key != "name" and value is not None}
-            said = ", ".join(f"{key}={_text(value)}" for key, value in there.items())
+            said = _pairs({key: value for key, value in (one or other or {}).items() if key != "name"})
             yield f"workload.mix {name}", said if one else ABSENT, said if other else ABSENT
         else:
             yield from _groups(f"workload.mix {name}", one, other)
+
+
+def _memory(before: MemoryPlan | None, after: MemoryPlan | None) -> Iterator[Row]:
+    """A stage that is there on one side only is one row with all it holds."""
+    if before is not None and after is not None:
+        yield from _groups("memory", dict(before), dict(after))
+    else:
+        yield "memory", *(_pairs(dict(plan)) if plan else ABSENT for plan in (before, after))
+
+
+def _pairs(fields: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={_text(value)}" for name, value in fields.items() if value is not None)
 
 
 def _candidates(before: ExperimentSpec, after: ExperimentSpec) -> Iterator[Row]:

@@ -29,6 +29,7 @@ LEAST_INPUT_TOKENS = 8
 MOST_OUTPUT_TOKENS = 100_000
 MOST_TEXT = 200  # characters of a session's or a prefix's name
 DISPERSION_WINDOWS = 50
+SHORT_CHAT_TOKENS = 50  # some templates take as many, with a question of a few words
 
 Unit = Literal["s", "ms"]
 ARRIVAL, INPUT, OUTPUT, SESSION, PREFIX = "arrival", "input_tokens", "output_tokens", "session_id", "prefix_id"
@@ -39,8 +40,11 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     INPUT: ("inputtokens", "inputlength", "contexttokens", "prompttokens", "requesttokens"),
     OUTPUT: ("outputtokens", "outputlength", "generatedtokens", "completiontokens", "responsetokens"),
     SESSION: ("sessionid", "session", "conversationid"),
-    PREFIX: ("prefixid", "prefix", "prefixhash", "hash"),
+    PREFIX: ("prefixid", "prefix", "prefixhash", "hash", "hashids"),
 }
+_IDS_OF_BLOCKS = (
+    "hashids"  # of a prompt's blocks from its first one on, so requests with the same first one begin alike
+)
 _COLUMN_OF = {name: column for column, names in _NAMES.items() for name in names}
 _FRACTION = re.compile(r"(\.\d{6})\d+")  # finer than a microsecond, which Python's times can't hold
 
@@ -84,6 +88,10 @@ class Trace:
     def longest_request_tokens(self) -> int:
         """Prompt and answer together."""
         return max(row.tokens_in + row.tokens_out for row in self.rows)
+
+    @property
+    def shortest_prompt_tokens(self) -> int:
+        return min(row.tokens_in for row in self.rows)
 
     @cached_property
     def dispersion(self) -> float:
@@ -164,6 +172,17 @@ def parse(content: bytes, *, source: str = "the trace", unit: Unit = "s", sort: 
     return Trace(rows, has_prefixes)
 
 
+def short_prompts(name: str, shortest_prompt_tokens: int) -> str:
+    """What to know of a trace whose prompts may be too short for a chat template, or ""."""
+    if shortest_prompt_tokens >= SHORT_CHAT_TOKENS:
+        return ""
+    return (
+        f"{name} has a prompt of {shortest_prompt_tokens:,} tokens: a model's chat template and a question take some "
+        f"15 to {SHORT_CHAT_TOKENS}, and a run that can't write a prompt so short fails. Completions (workload.kind) "
+        "have no template."
+    )
+
+
 def _csv_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -178,7 +197,11 @@ def _csv_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]
                 raise InvalidInput(
                     "", f"{source}, line {reader.line_num}: has {len(cells)} cells, and the header has {len(header)}"
                 )
-            yield reader.line_num, {column: cells[place].strip() for column, place in columns.items()}
+            where = f"{source}, line {reader.line_num}"
+            yield (
+                reader.line_num,
+                {column: _value(header[at], cells[at].strip(), where) for column, at in columns.items()},
+            )
     except csv.Error as error:
         raise InvalidInput("", f"{source}, line {reader.line_num}: is no CSV ({error})") from None
 
@@ -196,14 +219,14 @@ def _json_lines(text: str, source: str) -> Iterator[tuple[int, Mapping[str, Any]
             raise InvalidInput("", f"{where}: must be a JSON object, not {shown(record)}")
         columns = _columns(list(record), where)
         names = list(record)
-        yield line, {column: record[names[place]] for column, place in columns.items()}
+        yield line, {column: _value(names[at], record[names[at]], where) for column, at in columns.items()}
 
 
 def _columns(names: list[str], where: str) -> dict[str, int]:
     """Column -> its place; columns that say nothing here are passed over."""
     found: dict[str, int] = {}
     for place, name in enumerate(names):
-        column = _COLUMN_OF.get(re.sub(r"[\s_]", "", name).lower())
+        column = _COLUMN_OF.get(_plain(name))
         if column is None:
             continue
         if column in found:
@@ -212,6 +235,23 @@ def _columns(names: list[str], where: str) -> dict[str, int]:
     if missing := [column for column in (ARRIVAL, INPUT, OUTPUT) if column not in found]:
         raise InvalidInput("", f"{where}: there is no column {', '.join(missing)}")
     return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_]", "", name).lower()
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    """What a column says; of the ids of a prompt's blocks it is the first one."""
+    if _plain(name) != _IDS_OF_BLOCKS or value in ("", None):
+        return value
+    try:
+        ids = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        ids = None
+    if not isinstance(ids, list):
+        raise InvalidInput("", f"{where}, column {name}: must be a list of ids such as [0, 1], not {shown(value)}")
+    return ids[0] if ids else None
 
 
 def _arrival_s(record: Mapping[str, Any], where: str, unit: Unit) -> tuple[float, bool]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 
+from kitedash.domain.cache_room import Use, may_be_gone
 from kitedash.domain.errors import KiteDashError
 from kitedash.domain.experiment import LoadPlan, Workload
 from kitedash.domain.load_checks import BlockFacts, check_block, expected_cached_tokens, overload_reason, status_of
@@ -79,22 +81,22 @@ async def measure_block(
         finished = sum(not record["error"] for record in records)
         deltas, trouble = await _deltas(session, endpoint, before, finished)
     block_size = endpoint.block_size or before.block_size or 1
+    expected = [
+        expected_cached_tokens(
+            prefix_caching=endpoint.prefix_caching,
+            shared_tokens=request.shared_tokens,
+            block_size=block_size,
+            tokens_in=request.tokens_in,
+        )
+        for request in todo.requests
+    ]
     facts = BlockFacts(
         **_arrays(records),
         errors=tuple(record["error"] for record in records),
         duration_s=plan.block_duration_s,
         warm_up_s=plan.warm_up_s,
-        cached_tokens_expected=fmean(
-            expected_cached_tokens(
-                prefix_caching=endpoint.prefix_caching,
-                shared_tokens=request.shared_tokens,
-                block_size=block_size,
-                tokens_in=request.tokens_in,
-            )
-            for request in todo.requests
-        )
-        if todo.requests
-        else 0.0,
+        cached_tokens_expected=_of_answered(records, expected),
+        cached_tokens_least=_least_cached(records, todo, expected, block_size, before.kv_cache_tokens),
         dispersion=todo.dispersion,
         client_cpu_share=result["cpu_share"],
         engine_queue_and_prefill_s=deltas["queue_s"] + deltas["prefill_s"] if "prefill_s" in deltas else None,
@@ -226,6 +228,38 @@ async def _deltas(
         if deltas.get("finished", finished) >= finished or asyncio.get_running_loop().time() > deadline:
             return deltas, False
         await asyncio.sleep(0.1)
+
+
+def _of_answered(records: Sequence[Mapping[str, Any]], values: Sequence[float]) -> float:
+    """Mean over the requests that were answered, as what is compared with it; over all where none was."""
+    answered = [value for record, value in zip(records, values, strict=True) if not record["error"]]
+    return fmean(answered or values or [0.0])
+
+
+def _least_cached(
+    records: list[dict[str, Any]],
+    todo: traffic.Traffic,
+    expected: Sequence[float],
+    block_size: int,
+    kv_cache_tokens: int | None,
+) -> float:
+    """As `cached_tokens_expected`, where what the KV cache had no room to keep counts as gone."""
+    if kv_cache_tokens is None:
+        return _of_answered(records, expected)
+    uses = [
+        Use(
+            sent_s=record["due_s"] if record["sent_s"] is None else record["sent_s"],
+            ended_s=math.inf if record["ended_s"] is None else record["ended_s"],
+            prefix=request.prefix,
+            session=request.session,
+            turn=request.turn,
+            shared_tokens=request.shared_tokens,
+            tokens=request.tokens_in + request.tokens_out,
+        )
+        for record, request in zip(records, todo.requests, strict=True)
+    ]
+    gone = may_be_gone(uses, room_tokens=kv_cache_tokens, block_size=block_size)
+    return _of_answered(records, [0 if lost else value for lost, value in zip(gone, expected, strict=True)])
 
 
 _ARRAYS = {

@@ -49,6 +49,7 @@ class Snapshot:
 
     values: Mapping[str, float]
     block_size: int | None = None
+    kv_cache_tokens: int | None = None
 
     def since(self, before: Snapshot) -> dict[str, float]:
         """Counter deltas. A counter that went back (the engine restarted) raises ValueError."""
@@ -66,15 +67,18 @@ def parse(text: str) -> Snapshot:
     """Reads Prometheus text. Raises ValueError where it is none."""
     by_sample = {sample: name for name, sample in (*COUNTERS.items(), *GAUGES.items())}
     values: dict[str, float] = {}
-    block_size: int | None = None
+    info: Mapping[str, str] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if name := by_sample.get(sample.name):
                 values[name] = values.get(name, 0.0) + sample.value
             elif sample.name == "vllm:cache_config_info":
-                size = sample.labels.get("block_size", "")
-                block_size = int(size) if size.isdigit() else block_size
-    return Snapshot(values, block_size)
+                info = sample.labels
+    return Snapshot(values, _integer(info.get("block_size", "")), _integer(info.get("kv_cache_size_tokens", "")))
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
 
 
 def parse_gauges(text: str) -> dict[str, float]:

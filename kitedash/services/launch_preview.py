@@ -21,6 +21,7 @@ from kitedash.measuring.device import gpu_count
 from kitedash.measuring.model_store import served_name_of
 from kitedash.services.launch_check import DeviceKind, LaunchCheck, check_launch, local_device
 from kitedash.services.run_time import history_of, kind_of, open_runs
+from kitedash.services.traces import note_on
 from kitedash.settings import settings
 
 HOST = "127.0.0.1"  # the engine listens for its own machine only
@@ -104,7 +105,7 @@ def preview(spec: ExperimentSpec, *, device_kind: DeviceKind | None = None) -> L
         ),
         waiting_runs=waiting_runs,
         wait=_wait([queued[queue].wait if queue in queued else None for queue in queues]),
-        warnings=_warnings(check),
+        warnings=_warnings(spec, check),
     )
 
 
@@ -190,9 +191,11 @@ def _basis(spec: ExperimentSpec, past: History, kinds: Sequence[RunKind], *, kno
     return f"From earlier runs on such a device, {listed(parts)} of {candidates}. Ranges are as wide as these are few."
 
 
-def _warnings(check: LaunchCheck) -> tuple[str, ...]:
+def _warnings(spec: ExperimentSpec, check: LaunchCheck) -> tuple[str, ...]:
+    of_trace = note_on(spec.workload.trace) if spec.workload.trace and spec.workload.kind == "chat" else ""
     unserved = [queue for queue in dict.fromkeys(check.queues.values()) if queue not in check.served]
-    return tuple(
+    waits = [
         f"No live worker serves queue {queue}: runs wait until one is started with: kitedash worker."
         for queue in unserved
-    )
+    ]
+    return (of_trace, *waits) if of_trace else tuple(waits)

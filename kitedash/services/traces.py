@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from db import traces as stored
 from db.engine import hold_write_lock, sessions
 from db.traces import TraceHead as TraceHead
 from kitedash.domain.errors import InvalidInput
 from kitedash.domain.sentences import shown
-from kitedash.domain.trace import Unit, parse
+from kitedash.domain.trace import Unit, parse, short_prompts
 from kitedash.domain.workload import NAME
 from kitedash.services.actor import Actor, require
 from kitedash.settings import settings
@@ -49,3 +50,15 @@ def export_trace(name: str) -> bytes:
     """The trace as KiteDash's own CSV, which imports to an equal one. Raises NotFound."""
     with sessions(settings().url)() as session:
         return stored.content(session, name)
+
+
+def note_on(name: str) -> str:
+    """What to know before the trace is replayed as chat, or "". Raises NotFound."""
+    return short_prompts(name, _shortest_prompt_tokens(settings().url, name))
+
+
+@lru_cache(maxsize=256)
+def _shortest_prompt_tokens(url: str, name: str) -> int:
+    """A name stands for one content for ever, so it is read once."""
+    with sessions(url)() as session:
+        return parse(stored.content(session, name)).shortest_prompt_tokens

@@ -16,7 +16,8 @@ from kitedash.domain.trace import parse
 from kitedash.services import launch_check
 from kitedash.services.actor import LOCAL, Actor
 from kitedash.services.launch_check import check_launch
-from kitedash.services.traces import export_trace, import_trace, traces
+from kitedash.services.launch_preview import preview
+from kitedash.services.traces import export_trace, import_trace, note_on, traces
 from kitedash.settings import settings
 from tests.db.rows import NOON, a_spec
 
@@ -70,6 +71,24 @@ def test_an_import_takes_an_engineer_a_name_and_a_right_file(data_dir: Path) -> 
     head = import_trace(LOCAL, "monday", CSV, source="m.csv")
     assert traces() == (head,)
     assert import_trace(LOCAL, "monday", export_trace("monday"), source="again.csv") == head
+
+
+def test_a_prompt_too_short_for_some_chat_templates_is_told_at_import_and_before_a_launch(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "m.csv"
+    file.write_bytes(CSV.replace(b"3,50,5", b"3,49,5"))
+    said = CliRunner().invoke(app, ["traces", "import", str(file), "--name", "monday"])
+    assert "monday has a prompt of 49 tokens" in said.output
+    chat = a_spec(workload={"trace": "monday", "shared_prefix_tokens": 16}, candidates=({"name": "float32"},))
+    assert sum("a prompt of 49 tokens" in one for one in preview(chat).warnings) == 1
+    completions = a_spec(
+        workload={"trace": "monday", "shared_prefix_tokens": 16, "kind": "completion"},
+        candidates=({"name": "float32"},),
+    )
+    assert not any("a prompt of 49 tokens" in one for one in preview(completions).warnings)
+    import_trace(LOCAL, "tuesday", CSV, source="t.csv")
+    assert note_on("tuesday") == ""
 
 
 def test_a_launch_needs_a_trace_that_is_there_and_fits(data_dir: Path) -> None:

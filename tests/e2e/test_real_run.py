@@ -5,6 +5,7 @@ One story, told once in the fixture and looked at by the tests: the engine takes
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -47,7 +48,12 @@ candidates:
   - name: too long
     engine_args: {{max-model-len: 100000}}
 baseline: batch 32
-workload: {{input_tokens: 300, shared_prefix_tokens: 285, output_tokens: 16}}
+workload:
+  mix:
+    - {{name: chat, weight: 4, input_tokens: 300, shared_prefix_tokens: 285, output_tokens: 16}}
+    - {{name: tab, kind: completion, input_tokens: 200, shared_prefix_tokens: 170, output_tokens: 16}}
+    - {{name: talk, weight: 2, input_tokens: 300, shared_prefix_tokens: 285, output_tokens: 16, turns: 2,
+        think_time_s: 0.5}}
 load: {{rates_per_s: [1, 2, {HIGHEST_RATE_PER_S}], blocks: 2, block_duration_s: 6, request_timeout_s: 60}}
 suites: [{{name: kitedash_repo}}, {{name: hellaswag_100}}]
 targets: {{ttft_p90_ms: 2000, cost_per_1000_requests_usd: 10, pass_rate: 0.3}}
@@ -232,9 +238,29 @@ def test_the_parts_of_each_request_are_consistent(story: Story) -> None:
     residual_ms = ttft_ms - client_ms - answered["queue_time_ms"] - answered["engine_ttft_ms"]
     assert residual_ms.min() >= -1.0
     assert set(answered["tokens_out"]) == {16}
-    assert np.abs(answered["tokens_in"] - 300).max() <= 3
-    # 285 shared tokens in blocks of 32: 8 whole blocks are cached
-    assert set(answered["tokens_cached"]) == {256}
+
+
+def test_a_mix_with_completions_and_sessions_has_the_tokens_that_the_engine_counts(story: Story) -> None:
+    with story.session() as session:
+        blocks = results.blocks(session, story.run_ids["batch 32"])
+    turns = 0
+    for block in blocks:
+        table = decode(block.requests_blob)
+        for tokens, counter in (("tokens_in", "prompt_tokens"), ("tokens_cached", "cached_tokens")):
+            assert table[tokens].sum() == block.server_counters[counter], (block.rate_per_s, block.block, tokens)
+        first = table[table["turn"].fillna(0) == 0]
+        # Shared tokens in whole blocks of 32: 8 blocks of 285, 5 of 170.
+        for kind, tokens, cached in (("chat", 300, 256), ("talk", 300, 256), ("tab", 200, 160)):
+            mine = first[first["kind"] == kind]
+            assert (np.abs(mine["tokens_in"] - tokens) <= tokens // 100).all()
+            assert set(mine["tokens_cached"]) <= {cached}
+        for _, talk in table[table["kind"] == "talk"].groupby("session"):
+            for before, after in itertools.pairwise(talk.sort_values("turn").itertuples()):
+                assert before.ended_s < after.due_s <= after.sent_s
+                assert after.tokens_in > before.tokens_in + before.tokens_out
+                assert after.tokens_cached == before.tokens_in // 32 * 32, "the conversation before it is in the cache"
+                turns += 1
+    assert turns > 5
 
 
 def test_the_engine_agrees_with_the_sums_of_its_own_counters(story: Story) -> None:

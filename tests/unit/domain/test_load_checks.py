@@ -237,3 +237,14 @@ def test_fewer_cached_tokens_are_the_candidates_own_where_its_kv_cache_was_full(
     assert said.sentence == "less than the 256 expected: the KV cache was full"
     more = facts(tokens_cached=np.full(100, 290.0), kv_cache_full=True)
     assert len(failed_checks(more)) == 1, "a warm cache is no matter of room"
+
+
+def test_fewer_cached_tokens_are_right_where_the_cache_had_no_room_to_keep_them() -> None:
+    few = facts(tokens_cached=np.full(100, 200.0))
+    assert [check.name for check in failed_checks(few)] == ["cached prompt tokens, mean"]
+    room = replace(few, cached_tokens_least=190.0)
+    assert failed_checks(room) == []
+    said = next(check for check in check_block(room) if check.name == "cached prompt tokens, mean")
+    assert said.low == pytest.approx(190 - 0.02 * 256)
+    assert said.sentence == "less than the 256 expected: the KV cache had no room for all that was to be used again"
+    assert len(failed_checks(replace(few, cached_tokens_least=210.0))) == 1, "fewer than could have been dropped"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from kitedash.domain.experiment import ExperimentSpec, MemoryPlan
 from kitedash.domain.experiment_file import parse_experiment
 from kitedash.domain.experiment_form import data_of, form_of
 from kitedash.domain.form_checks import check
@@ -69,3 +71,49 @@ def test_one_that_is_gone_is_told_too() -> None:
 def test_types_differ() -> None:
     text = with_value(FORM, "engine_args.max-model-len", "2048")
     assert changes(text) == (Change("engine_args.max-model-len", "1024", "2048"),)
+
+
+def test_the_search_the_noise_floor_and_the_memory_stage_are_told() -> None:
+    searched = with_value(with_value(FORM, "load.search", "true"), "load.search_most_blocks", "12")
+    assert changes(searched) == (
+        Change("load.search", "false", "true"),
+        Change("load.search_most_blocks", "30", "12"),
+    )
+    floor = "false" if BEFORE.noise_floor else "true"
+    assert changes(replace(FORM, noise_floor=floor)) == (
+        Change("noise_floor", "true" if BEFORE.noise_floor else "false", floor),
+    )
+    tried = replace(FORM, memory=replace(FORM.memory, tried="true", most_concurrency="64"))
+    assert changes(tried) == (Change("memory", "", "most_concurrency=64, output_tokens=16"),)
+    before, after = check(tried).spec, check(with_value(tried, "memory.output_tokens", "8")).spec
+    assert before is not None
+    assert after is not None
+    assert spec_changes(before, after) == (Change("memory.output_tokens", "16", "8"),)
+    assert spec_changes(after, BEFORE) == (Change("memory", "most_concurrency=64, output_tokens=8", ""),)
+
+
+def test_no_field_of_an_experiment_is_forgotten() -> None:
+    """Each field of the specification, changed by itself, is a row."""
+    told = {
+        "name": "another",
+        "description": "another",
+        "model": "another",
+        "engine_args": {"seed": 3},
+        "environment": {"OMP_NUM_THREADS": "3"},
+        "devices": 2,
+        "candidates": BEFORE.candidates[:-1],
+        "matrix": {"seed": (1, 2)},
+        "exclude": ({"seed": 1},),
+        "baseline": BEFORE.candidates[1].name,
+        "workload": BEFORE.workload.model_copy(update={"users": 1}),
+        "load": BEFORE.load.model_copy(update={"search": True}),
+        "suites": (),
+        "targets": BEFORE.targets.model_copy(update={"pass_rate": 0.9}),
+        "guardrails": BEFORE.guardrails.model_copy(update={"error_rate": 0.5}),
+        "repeats": 2,
+        "noise_floor": not BEFORE.noise_floor,
+        "memory": MemoryPlan(),
+    }
+    assert set(told) == set(ExperimentSpec.model_fields)
+    for name, value in told.items():
+        assert spec_changes(BEFORE, BEFORE.model_copy(update={name: value})), name

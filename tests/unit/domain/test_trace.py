@@ -7,7 +7,7 @@ import pytest
 
 from kitedash.domain import trace as traces
 from kitedash.domain.errors import InvalidInput
-from kitedash.domain.trace import TraceRow, parse
+from kitedash.domain.trace import TraceRow, parse, short_prompts
 
 AZURE = (
     b"TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -39,7 +39,7 @@ def test_our_own_columns_with_sessions_and_prefixes() -> None:
         (AZURE, [0, 0.052], [(4808, 10), (3180, 8)]),
         (BURSTGPT, [0, 40], [(472, 18), (1087, 230)]),
         (
-            b'{"timestamp": 1, "input_length": 9, "output_length": 1, "hash_ids": [1]}\n\n'
+            b'{"timestamp": 1, "input_length": 9, "output_length": 1, "model": "m"}\n\n'
             b'{"timestamp": 3, "input_length": 10, "output_length": 2}\n',
             [0, 2],
             [(9, 1), (10, 2)],
@@ -57,6 +57,29 @@ def test_files_of_common_public_traces(content: bytes, arrivals: list[float], to
     assert [row.arrival_s for row in trace.rows] == pytest.approx(arrivals)
     assert [(row.tokens_in, row.tokens_out) for row in trace.rows] == tokens
     assert not trace.has_prefixes
+
+
+def test_of_the_ids_of_a_prompt_s_blocks_the_first_says_who_begins_alike() -> None:
+    lines = [
+        {"timestamp": 0, "input_length": 6_758, "output_length": 500, "hash_ids": [0, 1, 2]},
+        {"timestamp": 27, "input_length": 900, "output_length": 5, "hash_ids": [0, 7]},
+        {"timestamp": 30, "input_length": 700, "output_length": 5, "hash_ids": [9]},
+        {"timestamp": 31, "input_length": 70, "output_length": 5, "hash_ids": []},
+    ]
+    trace = parse("\n".join(map(json.dumps, lines)).encode(), unit="ms")
+    assert [row.prefix for row in trace.rows] == ["0", "0", "9", None]
+    assert trace.has_prefixes
+    cells = b'timestamp,input_length,output_length,Hash IDs\n0,99,1,"[4, 5]"\n1,99,1,[4]\n2,99,1,\n'
+    assert [row.prefix for row in parse(cells).rows] == ["4", "4", None]
+    with pytest.raises(InvalidInput, match=r"line 2, column hash_ids: must be a list of ids such as \[0, 1\], not '7'"):
+        parse(b"timestamp,input_length,output_length,hash_ids\n0,99,1,7\n1,99,1,7\n")
+
+
+def test_a_prompt_that_a_chat_template_may_not_leave_room_for_is_named() -> None:
+    trace = parse(b"timestamp,input_length,output_length\n0,12,1\n1,90,1\n")
+    assert trace.shortest_prompt_tokens == 12
+    assert short_prompts("monday", 12).startswith("monday has a prompt of 12 tokens: a model's chat template")
+    assert short_prompts("monday", 50) == ""
 
 
 def test_numbers_may_be_milliseconds() -> None:

@@ -13,7 +13,7 @@ vllm:num_requests_waiting{engine="0",model_name="m"} 7.0
 # TYPE vllm:num_requests_waiting_by_reason gauge
 vllm:num_requests_waiting_by_reason{engine="0",model_name="m",reason="capacity"} 7.0
 # TYPE vllm:cache_config_info gauge
-vllm:cache_config_info{block_size="128",engine="0",num_gpu_blocks="728"} 1.0
+vllm:cache_config_info{block_size="128",engine="0",kv_cache_size_tokens="93184"} 1.0
 # TYPE vllm:request_queue_time_seconds histogram
 vllm:request_queue_time_seconds_bucket{engine="0",le="0.3",model_name="m"} 4.0
 vllm:request_queue_time_seconds_bucket{engine="0",le="+Inf",model_name="m"} 4.0
@@ -30,9 +30,10 @@ vllm:prefix_cache_hits_created{engine="0",model_name="m"} 1.7e+09
 """
 
 
-def test_counters_gauges_and_the_block_size_are_read() -> None:
+def test_counters_gauges_and_the_cache_s_sizes_are_read() -> None:
     snapshot = parse(TEXT)
-    assert snapshot.block_size == 128
+    assert (snapshot.block_size, snapshot.kv_cache_tokens) == (128, 93_184)
+    assert parse(TEXT.replace("93184", "None")).kv_cache_tokens is None
     assert snapshot.values == {
         "running": 5.0,
         "waiting": 7.0,
