@@ -81,7 +81,8 @@ def _memory(before: MemoryPlan | None, after: MemoryPlan | None) -> Iterator[Row
     if before is not None and after is not None:
         yield from _groups("memory", dict(before), dict(after))
     else:
-        yield "memory", *(_pairs(dict(plan)) if plan else ABSENT for plan in (before, after))
+        one, other = (_pairs(dict(plan)) if plan else ABSENT for plan in (before, after))
+        yield "memory", one, other
 
 
 def _pairs(fields: Mapping[str, object]) -> str:

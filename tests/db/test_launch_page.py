@@ -32,7 +32,12 @@ def test_a_fresh_form_has_no_preview_yet() -> None:
     assert page.preview is None
     assert page.spec is None
     assert {one.pending for one in page.refusals} == {True}
-    assert [one.name for one in page.templates] == ["kite-qwen3-30b-a3b", "quickstart", "single-candidate"]
+    assert [one.name for one in page.templates] == [
+        "kite-chat-and-tab",
+        "kite-qwen3-30b-a3b",
+        "quickstart",
+        "single-candidate",
+    ]
     assert page.earlier == ()
     assert [(one.name, one.n_items > 50) for one in page.suites] == [("kitedash_repo", True), ("hellaswag_100", True)]
     assert page.not_allowed == ""

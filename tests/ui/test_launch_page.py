@@ -57,7 +57,8 @@ def test_a_fresh_form_is_calm_and_says_what_it_still_needs() -> None:
     assert at.button(key=GO).disabled
     assert at.selectbox(key=START).value == "nothing:"
     assert [option.split(":")[0] for option in at.selectbox(key=START).options] == [
-        *("Nothing", "Template kite-qwen3-30b-a3b", "Template quickstart", "Template single-candidate"),
+        *("Nothing", "Template kite-chat-and-tab", "Template kite-qwen3-30b-a3b", "Template quickstart"),
+        "Template single-candidate",
     ]
     assert at.text_input(key="_launch_workload.users").value == "10000"
 

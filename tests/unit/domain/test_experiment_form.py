@@ -59,7 +59,7 @@ def with_types(spec: ExperimentSpec) -> str:
     return json.dumps(spec.model_dump(mode="json"), sort_keys=True)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "kite-qwen3-30b-a3b", "single-candidate"])
+@pytest.mark.parametrize("name", ["quickstart", "kite-chat-and-tab", "kite-qwen3-30b-a3b", "single-candidate"])
 def test_the_files_that_come_along_survive(name: str) -> None:
     spec = parse_experiment((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     assert experiment_from(data_of(form_of(spec))) == spec

@@ -15,7 +15,7 @@ GOOD = (FOLDER / "single-candidate.yaml").read_text(encoding="utf-8")
 
 def test_the_folder_s_experiments_are_templates_and_its_price_book_is_none() -> None:
     found = {one.name: one for one in templates()}
-    assert list(found) == ["kite-qwen3-30b-a3b", "quickstart", "single-candidate"]
+    assert list(found) == ["kite-chat-and-tab", "kite-qwen3-30b-a3b", "quickstart", "single-candidate"]
     assert all(one.spec is not None and not one.refusal for one in found.values())
     assert found["quickstart"].title == "quickstart"
     assert found["quickstart"].description.startswith("Which number format, prefix caching and batch limit")
