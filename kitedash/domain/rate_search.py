@@ -157,10 +157,11 @@ def next_step(tried: Sequence[Tried], plan: LoadPlan, targets: Targets, guardrai
 
 
 def search_result(
-    levels: Sequence[LevelSummary], plan: LoadPlan, targets: Targets, guardrails: Guardrails
-) -> SearchResult:
-    """What stored levels say under any targets, whether the search has ended or not."""
-    tried = [Tried(level, (level.status,) * max(level.blocks, plan.blocks)) for level in levels]
+    tried: Sequence[Tried], plan: LoadPlan, targets: Targets, guardrails: Guardrails
+) -> SearchResult | None:
+    """What was found under any targets, whether the search has ended or not; None before anything is measured."""
+    if not tried:
+        return None
     step = next_step(tried, plan, targets, guardrails)
     if isinstance(step, SearchResult):
         return step
@@ -169,9 +170,19 @@ def search_result(
 
 
 def is_over(levels: Sequence[LevelSummary], plan: LoadPlan, targets: Targets, guardrails: Guardrails) -> bool:
-    """Whether the search has surely ended, by the levels alone: of a rate with an invalid block it can't be known."""
+    """Whether no rate is going to be measured any more, by the levels alone. Blocks that a level leaves out are not
+    known here: where there are such, the answer may be no although the search has ended."""
     tried = [Tried(level, (level.status,) * level.blocks) for level in levels]
+    listed = [one for one in tried if one.rate_per_s in plan.rates_per_s]
+    if len(listed) < len(plan.rates_per_s) and not any(is_clearly_missed(one, targets, guardrails) for one in listed):
+        return False
     return isinstance(next_step(tried, plan, targets, guardrails), SearchResult)
+
+
+def further_blocks(tried: Sequence[Tried], plan: LoadPlan) -> int:
+    """How many blocks the search measured on top of those that the plan gives the listed rates."""
+    planned = dict.fromkeys(plan.rates_per_s, plan.blocks)
+    return sum(max(0, len(one.blocks) - planned.get(one.rate_per_s, 0)) for one in tried)
 
 
 class _Found:
@@ -255,14 +266,14 @@ class _Found:
         low, high, step = log(held), log(missed), log(1 + self._plan.search_precision)
         below, above = self._excess(held), self._excess(missed)
         if below is None or above is None or not below < 0 < above:
-            return _rounded(exp((low + high) / 2))
+            return _rounded(exp((low + high) / 2), held, missed)
         at = low - below / (above - below) * (high - low)
         if at < low + step:
             at = low + step
         elif at > high - step:
             at = high - step
         least = (high - low) * LEAST_PART
-        return _rounded(exp(min(max(at, low + least), high - least)))
+        return _rounded(exp(min(max(at, low + least), high - least)), held, missed)
 
     def _excess(self, rate_per_s: float) -> float | None:
         """How far the latency is above what is allowed, as a logarithm; None where it has none that means something."""
@@ -275,7 +286,7 @@ class _Found:
 
     def _may_ask(self, rate_per_s: float) -> bool:
         """The limit on the requests of a candidate holds for listed and further rates together."""
-        if self._further_blocks >= self._plan.search_most_blocks:
+        if further_blocks(self.tried, self._plan) >= self._plan.search_most_blocks:
             return False
         asked = sum(one.rate_per_s * len(one.blocks) for one in self.tried) + rate_per_s
         return asked * self._plan.block_duration_s <= MAX_REQUESTS
@@ -283,11 +294,6 @@ class _Found:
     @property
     def _further(self) -> int:
         return sum(one.rate_per_s not in self._plan.rates_per_s for one in self.tried)
-
-    @property
-    def _further_blocks(self) -> int:
-        planned = dict.fromkeys(self._plan.rates_per_s, self._plan.blocks)
-        return sum(max(0, len(one.blocks) - planned.get(one.rate_per_s, 0)) for one in self.tried)
 
     def result(self, status: SearchStatus) -> SearchResult:
         held, missed = self.bracket
@@ -335,7 +341,9 @@ class _Found:
         return f"above {wording.rate(low)}" if high is None else f"between {wording.rate(low)} and {wording.rate(high)}"
 
     def _asides(self, status: SearchStatus) -> list[str]:
-        said = []
+        said: list[str] = []
+        if len(self._rates(Answer.NONE)) == len(self._answers):
+            return said
         if self.contradict and status is not SearchStatus.CONTRADICTION:
             low, high = self._enclosed
             odd = [
@@ -352,5 +360,7 @@ class _Found:
         return said
 
 
-def _rounded(rate_per_s: float) -> float:
-    return float(f"{rate_per_s:.{SIGNIFICANT_DIGITS}g}")
+def _rounded(rate_per_s: float, above: float = 0.0, below: float = float("inf")) -> float:
+    """A rate that the search chooses, with few digits. Between two that are very near to each other it keeps all."""
+    rounded = float(f"{rate_per_s:.{SIGNIFICANT_DIGITS}g}")
+    return rounded if above < rounded < below else rate_per_s

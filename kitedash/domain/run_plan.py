@@ -30,6 +30,14 @@ def stage_names(spec: ExperimentSpec, purpose: str = MEASURED) -> tuple[str, ...
     return (PREPARE, LOAD, *(f"{QUALITY}:{suite.name}" for suite in spec.suites), *memory)
 
 
+def as_run(spec: ExperimentSpec, purpose: str) -> ExperimentSpec:
+    """The experiment as a run of this purpose goes through it: only a candidate's own run searches. The noise floor
+    needs rates that were measured both times, which the listed ones are."""
+    if purpose == MEASURED or not spec.load.search:
+        return spec
+    return spec.model_copy(update={"load": spec.load.model_copy(update={"search": False})})
+
+
 def is_settled(blocks: Sequence[LevelStatus]) -> bool:
     """Whether more blocks of a rate would tell nothing new: none of those it has is a result."""
     if LevelStatus.OK in blocks:
@@ -61,13 +69,16 @@ def likely_blocks(plan: LoadPlan) -> int:
 
 def least_blocks(plan: LoadPlan, past: int = 0) -> int:
     """How many blocks are still to be measured at least, the first `past` of the plan being behind: an overloaded
-    rate ends after two blocks, and after one no more than three rates are measured."""
+    rate ends after two blocks, and after one no more than three rates are measured. Where a search follows, a single
+    rate that is clearly missed may end the listed ones, and the search may find no rate to go on with."""
     rates = len(plan.rates_per_s)
     position, block = divmod(past, plan.blocks)
     if position >= rates:
         return 0
     # A rate that goes on after two blocks has a result among them, so that it is measured to its end.
     may_be_overloaded = block < OVERLOADED_BLOCKS
+    if plan.search:
+        return OVERLOADED_BLOCKS - block if may_be_overloaded else 1
     left = (OVERLOADED_BLOCKS if may_be_overloaded else plan.blocks) - block
     rates_left = max(0, min(rates, LEAST_RATES) - position - 1)
     if not may_be_overloaded and position + 1 < rates:

@@ -15,6 +15,7 @@ from kitedash.domain.run_plan import (
     LOAD,
     MEASURED,
     OVERLOADED_BLOCKS,
+    as_run,
     least_blocks,
     likely_blocks,
     planned_blocks,
@@ -179,7 +180,7 @@ class History:
 
     def run(self, spec: ExperimentSpec, kind: RunKind, purpose: str = MEASURED) -> Span | None:
         """A whole run; None where a stage of it has never been seen on such a device."""
-        return total(self.stage(spec, kind, name) for name in stage_names(spec, purpose))
+        return total(self.stage(as_run(spec, purpose), kind, name) for name in stage_names(spec, purpose))
 
 
 def total(spans: Iterable[Span | None]) -> Span | None:
@@ -207,7 +208,7 @@ def _parts(spec: ExperimentSpec, kind: RunKind, history: History, progress: Prog
     now, start_up = progress.now, history.span(kind, lambda run: run.start_up_s)
     if now is not None and now.start_up_s is not None:
         start_up = Span(now.start_up_s, now.start_up_s, now.start_up_s)
-    parts = []
+    parts, spec = [], as_run(spec, progress.purpose)
     for name in stage_names(spec, progress.purpose):
         if name in progress.finished:
             continue

@@ -15,7 +15,17 @@ from kitedash.domain.experiment import ExperimentSpec, LoadPlan
 from kitedash.domain.memory_ladder import STEPS_A_LENGTH, MemoryStep, died, ladder, next_step
 from kitedash.domain.rate_search import SearchResult, Tried
 from kitedash.domain.results import BlockResult, LevelStatus, LevelSummary
-from kitedash.domain.run_plan import LEAST_RATES, LOAD, MEMORY, PREPARE, QUALITY, is_settled, planned_blocks
+from kitedash.domain.run_plan import (
+    LEAST_RATES,
+    LOAD,
+    MEASURED,
+    MEMORY,
+    PREPARE,
+    QUALITY,
+    as_run,
+    is_settled,
+    planned_blocks,
+)
 from kitedash.measuring.endpoint import Endpoint
 from kitedash.measuring.levels import summarize_level
 from kitedash.measuring.load_stage import measure_block
@@ -45,14 +55,14 @@ class Progress:
         self.say(note)
 
 
-def units(spec: ExperimentSpec, stage: str) -> int:
+def units(spec: ExperimentSpec, stage: str, purpose: str = MEASURED) -> int:
     """How many units a stage counts before it knows better."""
-    return planned_blocks(spec.load) if stage == LOAD else 1
+    return planned_blocks(as_run(spec, purpose).load) if stage == LOAD else 1
 
 
 async def perform(run: RunContext, stage: str) -> None:
     """Does one stage. Raises KiteDashError with the reason where it can't be done."""
-    progress = Progress(run, stage, units(run.spec, stage))
+    progress = Progress(run, stage, units(run.spec, stage, run.purpose))
     if stage == PREPARE:
         await run.get_server(progress.say)
     elif stage == LOAD:
@@ -66,7 +76,8 @@ async def perform(run: RunContext, stage: str) -> None:
 async def _load(run: RunContext, progress: Progress) -> None:
     """Every listed rate in ascending order, block by block, then those of the search. Beyond an overloaded rate no
     listed one is measured, once there are three rates: it could only be overloaded more. Where a search follows, which
-    brings rates enough, a clearly missed one ends it."""
+    brings rates enough, a clearly missed one ends it.
+    The baseline's second run measures as the first one did, but searches nothing: the two meet at listed rates."""
     plan = run.spec.load.for_repeat(run.repeat)
     trace = await asyncio.to_thread(_trace_file, run)
     for position, rate_per_s in enumerate(plan.rates_per_s):
@@ -91,7 +102,7 @@ async def _load(run: RunContext, progress: Progress) -> None:
             break
         if _is_clearly_missed(run, plan, measured):
             break
-    if plan.search:
+    if as_run(run.spec, run.purpose).load.search:
         await _search(run, progress, plan, trace)
 
 
@@ -111,10 +122,12 @@ async def _search(run: RunContext, progress: Progress, plan: LoadPlan, trace: Pa
         if isinstance(step, SearchResult):
             run.log(f"search: {step.sentence}")
             return
-        further = [one.rate_per_s for one in tried if one.rate_per_s not in plan.rates_per_s]
-        behind = len(further) - (step.rate_per_s in further)
-        progress.done = min(progress.total - 1, (len(plan.rates_per_s) + behind) * plan.blocks + step.block)
-        progress.say(f"search, further rate {behind + 1} ({step.rate_per_s:g}/s), block {step.block + 1}")
+        searched = rate_search.further_blocks(tried, plan)
+        progress.done = min(progress.total - 1, len(plan.rates_per_s) * plan.blocks + searched)
+        progress.say(
+            f"search for the highest rate held: {step.rate_per_s:g}/s, block {step.block + 1} "
+            f"({searched} of at most {plan.search_most_blocks} further blocks measured)"
+        )
         result = await _on_server(run, progress, _measuring(run, plan, step.rate_per_s, step.block, trace))
         blocks = [*_blocks(run, step.rate_per_s), result]
         summary = await asyncio.to_thread(_summary, run, plan, blocks)

@@ -79,7 +79,7 @@ async def stage_step(run: RunContext, stage: str, position: int) -> str:
     with sessions.begin() as session:
         if stage in runs.finished_stages(session, run_id):
             return ""
-        runs.stage_begin(session, run_id, stage, position, units(run.spec, stage), datetime.now(UTC))
+        runs.stage_begin(session, run_id, stage, position, units(run.spec, stage, run.purpose), datetime.now(UTC))
     if run.server is not None:
         run.server.begin_stage()
     try:

@@ -14,6 +14,7 @@ from db import experiments, results, runs
 from db.engine import sessions
 from db.models import Experiment, Run
 from kitedash.domain.experiment import Candidate, ExperimentSpec
+from kitedash.domain.rate_search import is_over
 from kitedash.domain.results import Answer, BlockResult, LevelStatus, LevelSummary, RunStatus, ServerFacts
 from kitedash.domain.run_order import as_written
 from kitedash.domain.run_plan import AGAIN, MEASURED
@@ -155,7 +156,7 @@ def combined(
         candidates=candidates,
         runs_active=sum(not RunStatus(run.status).is_final for run in counted),
         revision=f"{len(stored_runs)}.{sum(run.revision for run in stored_runs)}",
-        twice=_twice(all_runs, next((run for run in counted if run.purpose == AGAIN), None), by_run),
+        twice=_twice(spec, all_runs, next((run for run in counted if run.purpose == AGAIN), None), by_run),
     )
 
 
@@ -183,7 +184,9 @@ def _candidate(repeats: Sequence[Run], spec: ExperimentSpec, by_run: Mapping[str
     )
 
 
-def _twice(measured: Sequence[Run], again: Run | None, by_run: Mapping[str, RunResults]) -> MeasuredTwice | None:
+def _twice(
+    spec: ExperimentSpec, measured: Sequence[Run], again: Run | None, by_run: Mapping[str, RunResults]
+) -> MeasuredTwice | None:
     first = next((run for run in measured if run.is_baseline and run.repeat == 0), None)
     if first is None or again is None:
         return None
@@ -194,7 +197,8 @@ def _twice(measured: Sequence[Run], again: Run | None, by_run: Mapping[str, RunR
         first_run_id=first.id,
         again_run_id=again.id,
         status=RunStatus(again.status),
-        first=one.levels,
+        # What a search measured the first time only would pass for a higher rate held.
+        first=tuple(level for level in one.levels if level.rate_per_s in spec.load.rates_per_s),
         again=other.levels,
         differs="" if same else "the baseline was measured again with other requests than at first",
     )
@@ -222,6 +226,8 @@ def _complete(status: RunStatus, levels: Sequence[LevelSummary], spec: Experimen
         return True
     if spec.repeats > 1:  # a further repeat may still move what the first one showed
         return False
+    if spec.load.search:  # goes on between the rates and beyond them
+        return is_over(levels, spec.load, spec.targets, spec.guardrails)
     if {level.rate_per_s for level in levels} >= set(spec.load.rates_per_s):
         return True
     return bool(levels) and levels[-1].status == LevelStatus.OVERLOADED  # nothing above it can be held
