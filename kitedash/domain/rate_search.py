@@ -25,7 +25,7 @@ from kitedash.domain.cost import could_hold, may_hold, surely_held
 from kitedash.domain.experiment import Guardrails, LoadPlan, Targets
 from kitedash.domain.experiment_file import MAX_REQUESTS
 from kitedash.domain.latency import is_held
-from kitedash.domain.results import LevelStatus, LevelSummary
+from kitedash.domain.results import BlockResult, LevelStatus, LevelSummary
 from kitedash.domain.run_plan import LEAST_BLOCKS, is_settled, most_blocks
 
 STEP = 2.0  # beyond the rates that all are held, or all are missed
@@ -73,6 +73,14 @@ class Tried:
     @property
     def rate_per_s(self) -> float:
         return self.level.rate_per_s
+
+
+def tried_of(levels: Sequence[LevelSummary], blocks: Sequence[BlockResult]) -> list[Tried]:
+    """The stored levels of a run, each with its blocks."""
+    return [
+        Tried(level, tuple(block.status for block in blocks if block.rate_per_s == level.rate_per_s))
+        for level in levels
+    ]
 
 
 @dataclass(frozen=True)

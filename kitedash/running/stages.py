@@ -138,11 +138,7 @@ async def _search(run: RunContext, progress: Progress, plan: LoadPlan, trace: Pa
 
 def _tried(run: RunContext) -> list[Tried]:
     with run.worker.sessions() as session:
-        levels, blocks = results.levels(session, run.run_id), results.block_heads(session, run.run_id)
-    return [
-        Tried(level, tuple(block.status for block in blocks if block.rate_per_s == level.rate_per_s))
-        for level in levels
-    ]
+        return rate_search.tried_of(results.levels(session, run.run_id), results.block_heads(session, run.run_id))
 
 
 def _measuring(

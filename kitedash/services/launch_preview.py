@@ -13,7 +13,7 @@ from kitedash.domain.command import CPU, engine_argv, engine_environment
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.results import RunStatus
 from kitedash.domain.run_order import PlannedRun, planned_runs
-from kitedash.domain.run_plan import AGAIN
+from kitedash.domain.run_plan import AGAIN, planned_blocks
 from kitedash.domain.run_time import NOTHING, History, RunKind, Span, ends, least_blocks_s
 from kitedash.domain.run_time import Minutes as Minutes
 from kitedash.domain.wording import listed, minutes
@@ -59,13 +59,16 @@ class LaunchPreview:
     """`minutes` is the whole experiment from its first run on, as its slots would work through it; `wait` is until
     that begins. Both are None where too little is known (`basis` says so); `at_least_minutes` is then that of the
     load blocks that are measured in any case. `waiting_runs` are queued before it in the same queues; `noise_floor`
-    says that one of its own `runs` measures the baseline again."""
+    says that one of its own `runs` measures the baseline again. `load_blocks` is the most that a run measures,
+    `further_blocks` the most of these that a search measures beyond the listed rates (0: nothing is searched)."""
 
     device_kind: DeviceKind
     device_name: str
     candidates: tuple[CandidatePreview, ...]
     runs: int
     noise_floor: bool
+    load_blocks: int
+    further_blocks: int
     minutes: Minutes | None
     at_least_minutes: float
     basis: str
@@ -98,6 +101,8 @@ def preview(spec: ExperimentSpec, *, device_kind: DeviceKind | None = None) -> L
         candidates=tuple(_candidate(spec, check, candidate, spans[candidate.name]) for candidate in check.candidates),
         runs=len(planned),
         noise_floor=any(one.purpose == AGAIN for one in planned),
+        load_blocks=planned_blocks(spec.load),
+        further_blocks=spec.load.search_most_blocks if spec.load.search else 0,
         minutes=whole.minutes if whole else None,
         at_least_minutes=at_least.middle / 60,
         basis=_basis(

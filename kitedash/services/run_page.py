@@ -10,7 +10,9 @@ from db.engine import sessions
 from kitedash.domain.errors import NotFound
 from kitedash.domain.experiment import Candidate, ExperimentSpec
 from kitedash.domain.latency import is_held
+from kitedash.domain.rate_search import SearchResult, search_result, tried_of
 from kitedash.domain.results import BlockResult, LevelSummary
+from kitedash.domain.run_plan import as_run
 from kitedash.services.answers import SuiteAnswers, suite_answers
 from kitedash.services.change_token import progress_token
 from kitedash.services.evidence import CandidateEvidence, ExperimentEvidence, SuiteEvidence
@@ -45,6 +47,7 @@ class RunDetail:
     suites: tuple[SuiteView, ...]
     answers: SuiteAnswers | None
     memory: MemoryView | None = None  # None without such a stage
+    search: SearchResult | None = None  # under the view's targets; None where nothing is searched, or measured yet
     token: str = ""  # of `change_token`, from before all of this was read
 
     @property
@@ -94,6 +97,7 @@ def page(
                 baseline_run_ids=() if run.is_baseline or baseline is None else baseline.run_ids,
                 item_id=item_id,
             )
+        blocks = results.block_heads(session, chosen)
         return RunDetail(
             run=run,
             runs=run_items(run.experiment_id),
@@ -102,12 +106,17 @@ def page(
             candidate=candidate,
             counts=chosen in candidate.run_ids,
             levels=tuple(_level(level, view) for level in found.levels),
-            blocks=tuple(results.block_heads(session, chosen)),
+            blocks=tuple(blocks),
             blocks_version=results.blocks_version(session, chosen),
             timelines=results.timelines(session, chosen),
             suites=() if run.is_again else _suites(mine, own, baseline, evidence),
             answers=answers,
             memory=None if run.is_again else memory_view(session, chosen, spec),
+            search=(
+                search_result(tried_of(found.levels, blocks), spec.load, view.targets, view.guardrails)
+                if as_run(spec, run.purpose).load.search
+                else None
+            ),
             token=token,
         )
 

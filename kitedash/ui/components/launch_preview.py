@@ -60,7 +60,14 @@ def _summary(found: LaunchPreview) -> None:
     st.markdown(
         f"**{counted} · {counted_runs} · {minutes(found.minutes, found.at_least_minutes)}**{where}, {_devices(found)}"
     )
-    st.caption(f"{_start(found)}{markdown(found.basis)}")
+    st.caption(f"{_blocks(found)}{_start(found)}{markdown(found.basis)}")
+
+
+def _blocks(found: LaunchPreview) -> str:
+    """How many blocks a run measures at most; "" where nothing is searched."""
+    if not found.further_blocks:
+        return ""
+    return f"At most {found.load_blocks} load blocks a run, {found.further_blocks} of them for the rate search. "
 
 
 def _start(found: LaunchPreview) -> str:

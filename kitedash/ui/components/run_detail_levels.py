@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from kitedash.domain.results import BlockResult, Check, Estimate, LevelStatus
+from kitedash.domain.run_plan import LOAD
 from kitedash.services.run_page import RunDetail
 from kitedash.ui import address, formats, theme
 from kitedash.ui.definitions import DEFINITIONS
@@ -32,6 +33,7 @@ def level_tables(detail: RunDetail) -> None:
     if not detail.levels:
         _no_levels(detail)
         return
+    _searched(detail)
     st.markdown("**Latency in ms, with the 95 % interval**")
     st.dataframe(
         latency_rows(detail),
@@ -52,6 +54,7 @@ def level_tables(detail: RunDetail) -> None:
         alt="Load levels with requests, failures, delivered rate and cache hits",
         column_config={
             "Rate": _Text(width=56, pinned=True),
+            "Chosen": _Text("Chosen by", width=85, help=DEFINITIONS["Rate search"]),
             "Held": _Text(width=95, help=DEFINITIONS["Highest rate held"]),
             "Requests": _Number(format="%,d", width=80, help="After the warm-up, over the valid blocks."),
             "Failed": _Number(format="%,d", width=62, help=DEFINITIONS["Error rate"]),
@@ -64,6 +67,26 @@ def level_tables(detail: RunDetail) -> None:
     )
     _reasons(detail)
     _checks(detail.blocks)
+
+
+def _searched(detail: RunDetail) -> None:
+    """What the search for the highest rate held has found so far, under the targets that the page shows."""
+    found = detail.search
+    if found is None:
+        return
+    goes_on = detail.run.status == "running" and any(
+        stage.name == LOAD and stage.finished_at is None for stage in detail.run.stages
+    )
+    status = "goes on" if goes_on else found.status.value
+    further = "1 further rate" if found.rates == 1 else f"{found.rates} further rates"
+    st.markdown(
+        f"**Rate search: {status}.** {markdown(found.sentence)} :gray[{further}, {found.requests:,} requests in all.]",
+        help=DEFINITIONS["Rate search"],
+    )
+
+
+def _chosen_by(detail: RunDetail, rate_per_s: float) -> str:
+    return "the plan" if rate_per_s in detail.spec.load.rates_per_s else "the search"
 
 
 def latency_rows(detail: RunDetail) -> pd.DataFrame:
@@ -83,6 +106,7 @@ def load_rows(detail: RunDetail) -> pd.DataFrame:
         rows.append(
             {
                 "Rate": formats.rate(s.rate_per_s),
+                **({} if detail.search is None else {"Chosen": _chosen_by(detail, s.rate_per_s)}),
                 "Held": "✓ held" if level.held else "✗ not held",
                 "Requests": s.n_requests,
                 "Failed": s.n_failed,

@@ -211,6 +211,9 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
             request_timeout_s=draw(st.floats(1, 900)),
             seed=draw(st.integers(0, 2**31 - 1)),
             client_processes=draw(st.none() | st.integers(1, 8)),
+            search=draw(st.booleans()),
+            search_precision=draw(st.sampled_from([0.02, 0.1, 0.125, 1.0])),
+            search_most_blocks=draw(st.integers(2, 500)),
         ),
         suites=tuple(
             SuiteChoice(name=name, margin=draw(st.floats(1e-9, 0.999) | st.sampled_from([1e-3, 1e-6])))
@@ -250,7 +253,7 @@ WIDE_KINDS = frozenset(
         *("shared devices", "candidate's devices", "devices of a candidate that differ from the shared ones"),
         *("devices that follow from the sizes", "matrix of several floats", "matrix beside candidates", "excludes"),
         *(f"target of {value:g}" for value in _ODD_FLOATS),
-        *("a mix", "a trace", "sessions", "completions"),
+        *("a mix", "a trace", "sessions", "completions", "a rate search"),
     )
 )
 
@@ -271,6 +274,8 @@ def kinds_of(spec: ExperimentSpec) -> Iterator[str]:
             yield "devices that follow from the sizes"
     if spec.devices > 1:
         yield "shared devices"
+    if spec.load.search:
+        yield "a rate search"
     if spec.workload.mix:
         yield "a mix"
     if spec.workload.trace is not None:
