@@ -61,7 +61,7 @@ def test_under_moved_targets_it_says_what_the_levels_say(searched: str) -> None:
 
 def test_a_curve_has_the_searched_rates_and_the_highest_one_held_is_its_point(searched: str) -> None:
     page = tradeoff_page.page(searched)
-    assert page is not None
+    assert page.view is not None
     by_name = {one.name: one for one in page.view.candidates}
     assert [level.summary.rate_per_s for level in by_name["float32"].levels] == [1, 2, 2.6, 3, 4]
     held = {name: one.point.summary.rate_per_s for name, one in by_name.items() if one.point is not None}
