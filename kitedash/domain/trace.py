@@ -178,8 +178,7 @@ def short_prompts(name: str, shortest_prompt_tokens: int) -> str:
         return ""
     return (
         f"{name} has a prompt of {shortest_prompt_tokens:,} tokens: a model's chat template and a question take some "
-        f"15 to {SHORT_CHAT_TOKENS}, and a run that can't write a prompt so short fails. Completions (workload.kind) "
-        "have no template."
+        f"15 to {SHORT_CHAT_TOKENS}, and a run that can't write a prompt so short fails. Completions have no template."
     )
 
 

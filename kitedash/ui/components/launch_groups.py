@@ -39,9 +39,9 @@ def groups(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
         st.markdown("**Load plan**: at which rates it is measured, for how long")
         grid(_LOAD, refused, widths={0: (2, 1, 1)})
         with st.expander("More about the load"):
+            grid(_MORE_LOAD, refused, widths={0: (1, 1, 1)})
             _noise_floor(refused)
             _search(refused)
-            grid(_MORE_LOAD, refused, widths={0: (1, 1, 1)})
             _memory(refused)
     launch_traffic.kinds(page.form, refused)
     left, right = st.columns(2)
@@ -78,7 +78,7 @@ def _search(refused: fields.Refused) -> None:
         args=(box,),
     )
     if searched:
-        grid(_SEARCH, refused)
+        grid(_SEARCH, refused, widths={0: (1, 1, 1)})
 
 
 def _memory(refused: fields.Refused) -> None:

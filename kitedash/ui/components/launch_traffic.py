@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from kitedash.domain.errors import KiteDashError
 from kitedash.domain.form_fields import ExperimentForm
 from kitedash.domain.form_traffic import with_kind, with_trace, without_kind
+from kitedash.domain.trace import Unit
 from kitedash.services.actor import Actor
 from kitedash.services.launch_page import LaunchPage
 from kitedash.services.traces import import_trace
@@ -26,7 +29,9 @@ _OF_A_KIND = (
     ("name", "kind", "weight", "turns", "think_time_s", "timestamp_first"),
     ("input_tokens", "input_tokens_p90", "shared_prefix_tokens", "output_tokens", "output_tokens_p90"),
 )
-_TRACE, _FILE, _NAME = (address.launch_box(name) for name in ("trace", "trace_file", "trace_name"))
+_BOXES = ("trace", "trace_file", "trace_name", "trace_unit", "trace_sort")
+_TRACE, _FILE, _NAME, _UNIT, _SORT = (address.launch_box(name) for name in _BOXES)
+_UNITS: Mapping[str, Unit] = {"seconds": "s", "milliseconds": "ms"}
 _SAID = "launch_trace_said"
 _NO_TRACE = "none"
 
@@ -105,6 +110,14 @@ def _trace(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
             key=_FILE,
             max_upload_size=20,
         )
+        st.radio(
+            "Arrivals that are numbers are in",
+            _UNITS,
+            horizontal=True,
+            key=_UNIT,
+            help="Times with a date say themselves when a request came.",
+        )
+        st.checkbox("Sort the requests by arrival", key=_SORT)
         st.button(
             "Import the trace",
             on_click=_import,
@@ -135,8 +148,9 @@ def _import(actor: Actor) -> None:
     if uploaded is None:
         st.session_state[_SAID] = "Choose a file first."
         return
+    unit, sort = _UNITS[st.session_state[_UNIT]], bool(st.session_state[_SORT])
     try:
-        import_trace(actor, name, uploaded.getvalue(), source=uploaded.name)
+        import_trace(actor, name, uploaded.getvalue(), source=uploaded.name, unit=unit, sort=sort)
     except KiteDashError as error:
         st.session_state[_SAID] = str(error)
         return
