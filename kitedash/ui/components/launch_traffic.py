@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import streamlit as st
 
 from kitedash.domain.errors import KiteDashError
@@ -31,7 +29,6 @@ _OF_A_KIND = (
 )
 _BOXES = ("trace", "trace_file", "trace_name", "trace_unit", "trace_sort")
 _TRACE, _FILE, _NAME, _UNIT, _SORT = (address.launch_box(name) for name in _BOXES)
-_UNITS: Mapping[str, Unit] = {"seconds": "s", "milliseconds": "ms"}
 _SAID = "launch_trace_said"
 _NO_TRACE = "none"
 
@@ -48,7 +45,7 @@ def group(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
         st.caption(f"Its requests are those of the recorded trace {markdown(form.workload.trace)}.")
     else:
         grid(_SIZES, refused)
-    with st.expander("More about the traffic"):
+    with st.expander("More about the traffic", key=address.launch_box("more_traffic")):
         if not form.mix and not form.workload.trace:
             grid(_MORE, refused, widths={1: (1, 1, 1, 1)})
         if not form.mix:
@@ -110,13 +107,7 @@ def _trace(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
             key=_FILE,
             max_upload_size=20,
         )
-        st.radio(
-            "Arrivals that are numbers are in",
-            _UNITS,
-            horizontal=True,
-            key=_UNIT,
-            help="Times with a date say themselves when a request came.",
-        )
+        st.checkbox("Arrivals are in milliseconds", key=_UNIT, help="Else in seconds, or times with a date.")
         st.checkbox("Sort the requests by arrival", key=_SORT)
         st.button(
             "Import the trace",
@@ -148,7 +139,8 @@ def _import(actor: Actor) -> None:
     if uploaded is None:
         st.session_state[_SAID] = "Choose a file first."
         return
-    unit, sort = _UNITS[st.session_state[_UNIT]], bool(st.session_state[_SORT])
+    unit: Unit = "ms" if st.session_state[_UNIT] else "s"
+    sort = bool(st.session_state[_SORT])
     try:
         import_trace(actor, name, uploaded.getvalue(), source=uploaded.name, unit=unit, sort=sort)
     except KiteDashError as error:
