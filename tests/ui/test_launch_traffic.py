@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from kitedash.domain.experiment_file import parse_experiment
 from kitedash.domain.form_fields import with_value
 from kitedash.services.actor import LOCAL
 from kitedash.services.traces import import_trace, traces
 from kitedash.ui.escape import markdown
-from tests.ui.launching import form, fresh, quickstart, red, to_yaml_of, typed
+from tests.ui.conftest import texts
+from tests.ui.launching import QUICKSTART, form, fresh, quickstart, red, to_yaml_of, typed
 
 pytestmark = [pytest.mark.ui, pytest.mark.usefixtures("no_rows")]
 CSV = b"arrival,input_tokens,output_tokens\n0,100,10\n1,300,20\n3,50,5\n"
@@ -65,3 +67,21 @@ def test_a_file_that_names_a_trace_which_is_not_there_is_refused_at_the_field() 
     assert not at.exception
     sentence = markdown("'tuesday' is not imported")
     assert f"**Recorded trace** {sentence}" in "\n".join(red(at))
+
+
+def test_a_rate_search_is_switched_on_with_its_fields_and_the_preview_says_how_many_blocks_it_may_take() -> None:
+    at = quickstart()
+    assert "load blocks a run" not in texts(at)
+    at.checkbox(key="_launch_search").check().run()
+    assert not at.exception
+    at = typed(typed(at, "load.search_precision", "0.2"), "load.search_most_blocks", "17")
+    load = parse_experiment(QUICKSTART).load
+    listed = len(load.rates_per_s) * load.blocks
+    assert f"At most {listed + 17} load blocks a run, 17 of them for the rate search." in texts(at)
+    assert (form(at).load.search, form(at).load.search_precision) == ("true", "0.2")
+    at = typed(at, "load.search_precision", "0.001")
+    assert f"**Precision** {markdown('must be at least 0.02, not 0.001')}" in red(at)
+    at = typed(at, "load.search_precision", "0.2")
+    yaml = to_yaml_of(at)
+    assert "search: true" in yaml
+    assert "search_most_blocks: 17" in yaml

@@ -9,6 +9,7 @@ import pytest
 
 from db.engine import dispose_engines
 from kitedash.services import run_page, tradeoff_page
+from kitedash.services.evidence import experiment_evidence
 from kitedash.services.limits import AskedLimits
 from kitedash.settings import settings
 from tests.ui.conftest import opened, texts
@@ -66,3 +67,28 @@ def test_a_curve_has_the_searched_rates_and_the_highest_one_held_is_its_point(se
     assert [level.summary.rate_per_s for level in by_name["float32"].levels] == [1, 2, 2.6, 3, 4]
     held = {name: one.point.summary.rate_per_s for name, one in by_name.items() if one.point is not None}
     assert held == {"float32": 2.6, "int8": 2.9, "bfloat16": 2.4}
+
+
+def test_a_candidate_is_complete_once_its_search_is_over(searched: str) -> None:
+    complete = {one.candidate.name: one.complete for one in experiment_evidence(searched).candidates}
+    assert complete == {"float32": True, "int8": True, "bfloat16": False}
+
+
+def test_the_noise_floor_is_over_the_listed_rates_alone(searched: str) -> None:
+    twice = experiment_evidence(searched).twice
+    assert twice is not None
+    assert [level.rate_per_s for level in twice.first] == [level.rate_per_s for level in twice.again] == [1, 2, 4]
+    floor = tradeoff_page.page(searched).view
+    assert floor is not None
+    assert floor.noise.ttft_p90.rates == 3
+    assert floor.noise.ttft_p90.floor == pytest.approx(364 / 350 - 1)
+    assert floor.noise.cost.floor == 0  # both held 2/s, of the rates that both had
+
+
+def test_the_second_run_of_the_baseline_searches_nothing(searched: str) -> None:
+    detail = run_page.page(f"{searched[:8]}-3")
+    assert detail is not None
+    assert detail.search is None
+    at = opened("run", {"run": f"{searched[:8]}-3", "f_section": "levels"})
+    assert "**Rate search:" not in texts(at)
+    assert all("Chosen" not in table.value for table in at.dataframe)
