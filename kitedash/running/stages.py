@@ -125,8 +125,8 @@ async def _search(run: RunContext, progress: Progress, plan: LoadPlan, trace: Pa
         searched = rate_search.further_blocks(tried, plan)
         progress.done = min(progress.total - 1, len(plan.rates_per_s) * plan.blocks + searched)
         progress.say(
-            f"search for the highest rate held: {step.rate_per_s:g}/s, block {step.block + 1} "
-            f"({searched} of at most {plan.search_most_blocks} further blocks measured)"
+            f"rate search ({step.rate_per_s:g}/s), block {step.block + 1}; "
+            f"{searched} of at most {plan.search_most_blocks} further blocks measured"
         )
         result = await _on_server(run, progress, _measuring(run, plan, step.rate_per_s, step.block, trace))
         blocks = [*_blocks(run, step.rate_per_s), result]

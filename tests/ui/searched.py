@@ -96,7 +96,7 @@ def _run(
         for block in request_blobs.blocks(rate, latency, LevelStatus.OK)[:blocks]:
             results.store_block(session, run_id, block)
     if goes_on:
-        note = "search for the highest rate held: 2.7/s, block 1 (3 of at most 20 further blocks measured)"
+        note = "rate search (2.7/s), block 1; 3 of at most 20 further blocks measured"
         stages.stage_advance(session, run_id, "load", 21, planned_blocks(LOAD), note)
         alive = now + timedelta(hours=1)  # however long the test takes
         workers.beat(

@@ -10,6 +10,7 @@ import streamlit as st
 
 from kitedash.domain.command import shell_line
 from kitedash.domain.results import ServerFacts
+from kitedash.domain.run_plan import as_run
 from kitedash.services import raw_data
 from kitedash.services.raw_data import Format, What
 from kitedash.services.run_page import RunDetail
@@ -51,7 +52,7 @@ def reproduce(detail: RunDetail) -> None:
     load = detail.spec.load
     st.caption(
         f"Load: {', '.join(formats.rate(rate) for rate in load.rates_per_s)}; {load.blocks} blocks of "
-        f"{load.block_duration_s:g} s each, {load.warm_up_s:g} s warm-up, seed {load.seed}."
+        f"{load.block_duration_s:g} s each, {load.warm_up_s:g} s warm-up, seed {load.seed}{_search(detail)}."
     )
     st.page_link(
         "pages/launch.py",
@@ -60,6 +61,16 @@ def reproduce(detail: RunDetail) -> None:
         query_params={address.CLONE: detail.run.experiment_id},
     )
     log(detail)
+
+
+def _search(detail: RunDetail) -> str:
+    """The rest of the sentence, where the run searches; "" where it does not."""
+    load = as_run(detail.spec, detail.run.purpose).load
+    if not load.search:
+        return ""
+    return (
+        f"; then a rate search to {100 * load.search_precision:g} %, at most {load.search_most_blocks} further blocks"
+    )
 
 
 def planned(detail: RunDetail) -> None:
