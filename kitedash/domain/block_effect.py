@@ -16,7 +16,7 @@ from scipy import special
 Floats = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
-_WINDOWS = 4  # so many times the lags summed is a stretch of requests that tells on the effect independently
+_WINDOWS = 3  # so many times the lags summed is a stretch of requests that tells on the effect independently
 _DRIFT_QUANTILE = 0.8  # of Fisher's F: blocks that differ by more are taken at their word
 
 
@@ -52,9 +52,9 @@ def design_effect(
     n, blocks = sum(len(block) for block in indicators), len(indicators)
     if blocks < 2 or n < 2:
         return DesignEffect(1.0, 1)
-    looks = [_autocorrelation(found, at) for found, at in ((indicators, share), *steadier)]
-    correlated = max(looks, key=lambda look: look.value)
-    between = _between(indicators, share)
+    shares = [(indicators, share), *steadier]
+    correlated = max((_autocorrelation(found, at) for found, at in shares), key=lambda look: look.value)
+    between = max(_between(found, at) for found, at in shares)
     allowed = float(special.fdtri(blocks - 1, correlated.freedom(n, blocks), _DRIFT_QUANTILE))
     if between > allowed * correlated.value:
         drifting = DesignEffect(between, 0)

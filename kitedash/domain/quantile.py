@@ -21,8 +21,8 @@ Floats = npt.NDArray[np.float64]
 
 _STEADY_SHARES = (0.5, 0.75, 0.9)
 _MOST_BLOCKS = 2_000
-_MARGIN = 2  # so many times the requests that independent ones would need: an effect near 1 may be luck
-_CALM = 18.0
+_MARGIN = 4  # so many times the requests that independent ones would need: below, few queues give an end, the calm ones
+_CALM, _BUSY = 18.0, 1.25
 
 
 def quantile_interval(blocks: Sequence[Floats], q: float) -> Estimate:
@@ -98,7 +98,7 @@ def _ranks(n: int, q: float, effective: float) -> tuple[int, int]:
     """
     if effective <= 0:
         return 0, n + 1
-    below, above = _calm(n, 1 - q, effective), _calm(n, q, effective)
+    below, above = _by_luck(n, 1 - q, effective), _by_luck(n, q, effective)
     low, high = share_bounds(q, below)[0], share_bounds(q, above)[1]
     low_at = max(1, math.floor(low * n)) if low * (below + 1) >= 1 else 1
     high_at = min(n, math.floor(high * n) + 1) if high * (above + 1) <= above else n
@@ -109,14 +109,18 @@ def _is_enough(n: int, q: float, effective: float) -> bool:
     return effective >= _needed(q) and n >= _MARGIN * _needed(q)
 
 
-def _calm(n: int, q: float, effective: float) -> float:
-    """Fewer effective requests for the end in the tail above q, the fewer there are and the less each is worth.
+def _by_luck(n: int, q: float, effective: float) -> float:
+    """Effective requests for the end in the tail above q, where luck moves the percentile and its effect together.
 
-    Near the number that an end needs, the queues that give one are the calm ones, whose percentile is too small as
-    well as their design effect. Shaped on simulated queues, with other seeds than those that show how often it holds
-    the truth; for independent requests it is nothing.
+    A queue that happened to be calm has a percentile that is too small and a design effect that is too small as well:
+    fewer requests for the end in the long tail, the fewer there are and the less each is worth. One that happened to
+    be busy has too large an effect, so the other end gets a quarter more. Both constants are shaped on simulated
+    queues, with other seeds than those that show how often the interval holds the truth; independent requests have no
+    effect to be too small or too large.
     """
-    if q <= 0.5:
+    if q < 0.5:
+        return min(float(n), _BUSY * effective)
+    if q == 0.5:
         return effective
     return effective / (1 + _CALM * max(0.0, 1 - effective / n) * math.sqrt(_needed(q)) / effective)
 

@@ -117,8 +117,8 @@ def test_few_blocks_cost_effective_size() -> None:
     between = DesignEffect(5.0, window=0)
     assert effective_size(20_000, 40, between) == pytest.approx(4_000 * (1.95996 / 2.0227) ** 2, rel=1e-3)
     assert effective_size(600, 6, DesignEffect(1.0, window=0)) == pytest.approx(600 * (1.95996 / 2.5706) ** 2, rel=1e-3)
-    within = DesignEffect(5.0, window=25)  # 20,000 requests are 200 stretches of four times that
-    assert effective_size(20_000, 40, within) == pytest.approx(4_000 * (1.95996 / 1.9719) ** 2, rel=1e-3)
+    within = DesignEffect(5.0, window=25)  # 15,000 requests are 200 stretches of three times that
+    assert effective_size(15_000, 40, within) == pytest.approx(3_000 * (1.95996 / 1.9719) ** 2, rel=1e-3)
     assert effective_size(600, 1, between) == 0.0
 
 
