@@ -62,13 +62,15 @@ def quantile_interval(blocks: Sequence[Floats], q: float) -> Estimate:
     )
 
 
-def steady_indicators(blocks: Sequence[Floats], pooled: Floats, below: float) -> Iterator[tuple[list[Floats], float]]:
-    """Indicators at shares below the one of interest that more requests tell on, for `design_effect`.
+def steady_indicators(blocks: Sequence[Floats], pooled: Floats, beyond: float) -> Iterator[tuple[list[Floats], float]]:
+    """Indicators at shares nearer the middle than `beyond`, which more requests tell on, for `design_effect`.
 
     A P99's own effect is often too small by luck, and then of all times an interval would be given (simulated: a P99
     of 1,200 requests at utilisation 0.5, answered in a quarter of the cases and then wrong in a third of them).
     """
-    return ((_at_or_below(blocks, pooled, share), share) for share in _STEADY_SHARES if share < below)
+    nearer = [share for share in _STEADY_SHARES if share < max(beyond, 1 - beyond)]
+    mirrored = nearer if beyond >= 0.5 else [1 - share for share in nearer]
+    return ((_at_or_below(blocks, pooled, share), share) for share in mirrored)
 
 
 def quantile_of(values: Floats, q: float) -> float | None:

@@ -52,6 +52,16 @@ def test_all_in_time_still_leaves_room_below() -> None:
     assert 0.95 < estimate.low <= 0.025 ** (1 / 200)
 
 
+def test_none_in_time_leaves_as_much_room_as_requests_that_resemble_each_other_need() -> None:
+    """Independent, none of 400 would bound the share by 1 - 0.025 ^ (1 / 400). Each latency comes ten times in a row,
+    so there are about 40 of them: 1 - 0.025 ^ (1 / 40) = 0.088."""
+    rng = np.random.default_rng(33)
+    estimate = attainment_interval([np.repeat(1 + rng.random(4), 10) for _ in range(10)], 0.5)
+    assert (estimate.value, estimate.low) == (0.0, 0.0)
+    assert estimate.high is not None
+    assert 0.06 < estimate.high < 0.25
+
+
 def test_one_block_is_too_few_and_another_would_do() -> None:
     estimate = attainment_interval([np.arange(40.0)], 29.0)
     assert estimate == Estimate(0.75, None, None, 40, "too few (about 40 more requests would do)", 40)
