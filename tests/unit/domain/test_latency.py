@@ -142,6 +142,22 @@ def test_blocks_that_differ_are_taken_at_their_word() -> None:
     assert design_effect(blocks, 0.5) == DesignEffect(pytest.approx(3.84), 0)
 
 
+def test_blocks_that_differ_at_a_share_nearer_the_middle_count_too() -> None:
+    """At the share itself all blocks are alike (four of five in turn); at the median they differ as above."""
+    alike = [np.tile([1.0, 1.0, 1.0, 1.0, 0.0], 4)] * 6
+    high = np.tile([1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 2)
+    assert design_effect(alike, 0.8) == DesignEffect(1.0, 1)
+    assert design_effect(alike, 0.8, [([high, 1 - high] * 3, 0.5)]) == DesignEffect(pytest.approx(3.84), 0)
+
+
+@pytest.mark.parametrize(("q", "too_few", "enough"), [(0.9, 138, 144), (0.99, 1_464, 1_476)])
+def test_an_upper_end_needs_four_times_what_independent_requests_would(q: float, too_few: int, enough: int) -> None:
+    """0.9 ^ 35 = 0.0250 and 0.99 ^ 367 = 0.0250: four times that are 140 and 1,468."""
+    rng = np.random.default_rng(4)
+    assert quantile_interval(np.split(rng.exponential(size=too_few), 6), q).high is None
+    assert quantile_interval(np.split(rng.exponential(size=enough), 6), q).high is not None
+
+
 # -- coverage: the interval must hold the truth that made the data ----------------------------------------------------
 
 
