@@ -31,7 +31,12 @@ def blocks_chart(levels: Sequence[LevelAttainment], target_ms: float, ink: theme
     shown = drawn(levels)
     rates = [formats.rate(level.rate_per_s) for level in shown]
     y = alt.Y("Rate:N", sort=rates, title="Offered rate", scale=alt.Scale(domain=rates, padding=0.4))
-    x = alt.X("ms:Q", title="P90 TTFT in ms", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format=",.0f"))
+    x = alt.X(
+        "ms:Q",
+        title="P90 TTFT in ms",
+        scale=alt.Scale(zero=False, nice=True),
+        axis=alt.Axis(format=",.0f", tickCount=8),
+    )
     colour = alt.Color(
         "What:N",
         scale=alt.Scale(domain=[_DOTS, _LEVEL], range=[ink.muted, ink.pass_rate_range[2]]),

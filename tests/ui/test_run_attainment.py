@@ -40,6 +40,8 @@ def test_the_blocks_are_drawn_beside_the_rate_and_what_is_not_drawn_is_said(seed
     said = texts(at)
     assert "Overloaded, so without a steady P90: 4/s." in said
     assert "Not drawn: 1 invalid block." in said
+    # A seeded block's requests grow slower one by one, so that they are worth few independent ones.
+    assert "Without an interval of its P90: 1/s, 2/s." in said
     assert "Dashed: the TTFT target of 800 ms." in said
     table, blocks = (frame.value for frame in at.dataframe)
     assert list(table["Status"]) == ["✓ ok", "✓ ok", "▲ overloaded"]

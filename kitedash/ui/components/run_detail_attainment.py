@@ -117,6 +117,9 @@ def _caption(levels: Sequence[LevelAttainment], target_ms: float, invalid: int) 
     said = [f"The {target} is too far to be drawn." if far else f"Dashed: the {target}."]
     if overloaded := [formats.rate(level.rate_per_s) for level in levels if level.status is LevelStatus.OVERLOADED]:
         said.append(f"Overloaded, so without a steady P90: {', '.join(overloaded)}.")
+    whole = [(formats.rate(level.rate_per_s), level.ttft_p90_ms) for level in block_chart.drawn(levels)]
+    if bare := [rate for rate, p90 in whole if p90.low is None or p90.high is None]:
+        said.append(f"Without an interval of its P90: {', '.join(bare)}.")
     if invalid:
         said.append(f"Not drawn: {invalid} invalid block{'s' if invalid > 1 else ''}.")
     if lost := sum(point.ttft_p90_ms is None for level in levels for _, point in level.points):
