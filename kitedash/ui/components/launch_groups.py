@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kitedash.domain.form_fields import SuiteRow
+from kitedash.domain.form_fields import ExperimentForm, SuiteRow
 from kitedash.services.actor import Actor
 from kitedash.services.launch_page import KnownSuite, LaunchPage
 from kitedash.ui import address
@@ -40,9 +41,7 @@ def groups(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
         grid(_LOAD, refused, widths={0: (2, 1, 1)})
         with st.expander("More about the load"):
             grid(_MORE_LOAD, refused, widths={0: (1, 1, 1)})
-            _noise_floor(refused)
-            _search(refused)
-            _memory(refused)
+            _more_load(page.form, refused)
     launch_traffic.kinds(page.form, refused)
     left, right = st.columns(2)
     with left.container(border=True, height="stretch"):
@@ -53,63 +52,46 @@ def groups(page: LaunchPage, refused: fields.Refused, actor: Actor) -> None:
         grid(_TARGETS, refused, widths={1: (1, 1, 1)})
 
 
-def _noise_floor(refused: fields.Refused) -> None:
-    box = address.launch_box("noise_floor")
-    launch_state.show(box, launch_state.form().noise_floor != "false")
-    st.checkbox(
+def _more_load(form: ExperimentForm, refused: fields.Refused) -> None:
+    """What is measured beside the listed rates, each to be taken or left."""
+    _box(
+        "noise_floor",
         "Measure the baseline once more at the end: the noise floor",
-        key=box,
-        help=DEFINITIONS["Noise floor"],
-        on_change=_switched_noise_floor,
-        args=(box,),
+        DEFINITIONS["Noise floor"],
+        form.noise_floor,
+        lambda form, taken: replace(form, noise_floor=taken),
     )
     fields.refusals(refused, ["noise_floor"])
-
-
-def _search(refused: fields.Refused) -> None:
-    box = address.launch_box("search")
-    searched = launch_state.form().load.search == "true"
-    launch_state.show(box, searched)
-    st.checkbox(
+    if _box(
+        "search",
         "Search the highest rate held between and beyond these rates",
-        key=box,
-        help=DEFINITIONS["Rate search"],
-        on_change=_switched_search,
-        args=(box,),
-    )
-    if searched:
+        DEFINITIONS["Rate search"],
+        form.load.search,
+        lambda form, taken: replace(form, load=replace(form.load, search=taken)),
+    ):
         grid(_SEARCH, refused, widths={0: (1, 1, 1)})
-
-
-def _memory(refused: fields.Refused) -> None:
-    box = address.launch_box("memory_tried")
-    tried = launch_state.form().memory.tried == "true"
-    launch_state.show(box, tried)
-    st.checkbox(
+    if _box(
+        "memory_tried",
         "Try how much fits into memory: the memory stage",
-        key=box,
-        help=DEFINITIONS["Memory stage"],
-        on_change=_switched_memory,
-        args=(box,),
-    )
-    if tried:
+        DEFINITIONS["Memory stage"],
+        form.memory.tried,
+        lambda form, taken: replace(form, memory=replace(form.memory, tried=taken)),
+    ):
         grid(_MEMORY, refused)
 
 
-def _switched_memory(box: str) -> None:
-    form = launch_state.form()
-    tried = "true" if st.session_state[box] else "false"
-    launch_state.edit(replace(form, memory=replace(form.memory, tried=tried)))
+def _box(
+    key: str, label: str, definition: str, taken: str, take: Callable[[ExperimentForm, str], ExperimentForm]
+) -> bool:
+    """A check box of the form, whose field is "true" or "false"; whether it is ticked."""
+    box = address.launch_box(key)
+    launch_state.show(box, taken == "true")
+    st.checkbox(label, key=box, help=definition, on_change=_ticked, args=(box, take))
+    return taken == "true"
 
 
-def _switched_search(box: str) -> None:
-    form = launch_state.form()
-    searched = "true" if st.session_state[box] else "false"
-    launch_state.edit(replace(form, load=replace(form.load, search=searched)))
-
-
-def _switched_noise_floor(box: str) -> None:
-    launch_state.edit(replace(launch_state.form(), noise_floor="true" if st.session_state[box] else "false"))
+def _ticked(box: str, take: Callable[[ExperimentForm, str], ExperimentForm]) -> None:
+    launch_state.edit(take(launch_state.form(), "true" if st.session_state[box] else "false"))
 
 
 def _suites(page: LaunchPage, refused: fields.Refused) -> None:
