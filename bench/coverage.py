@@ -281,7 +281,7 @@ def main() -> int:
         failed += table(title, simulate(cases, asked.seed * 10 + number, asked.simulations))
     wrong = sum(said.startswith("!") for said in failed)
     print(
-        f"\n{time.monotonic() - start:.0f} s; {wrong} out of bounds, {len(failed) - wrong} by two standard errors at most",
+        f"\n{time.monotonic() - start:.0f} s; {wrong} out of bounds, {len(failed) - wrong} within two standard errors",
         *failed,
         sep="\n",
     )
