@@ -327,7 +327,7 @@ def test_a_tab_that_is_picked_stands_in_the_address(seeded: Seeded) -> None:
     at = shown(many(3), "raw")
     assert at.session_state[address.box(address.SECTION)] == "Raw data"
     assert [tab.label for tab in at.tabs] == [
-        *("Load levels", "Parts of a request", "Slow requests", "Distributions"),
+        *("Load levels", "Attainment", "Parts of a request", "Slow requests", "Distributions"),
         *("Suites and answers", "Memory", "To reproduce", "Raw data"),
     ]
 
