@@ -23,6 +23,7 @@ INSTRUCTIONS = (
     "You help the engineers of the repository whose files follow. Answer briefly, and name the file and the function "
     "that you mean.\n"
 )
+_MOST_FITS = 32  # texts that are tried before the nearest one is taken
 _TOLERANCE = 0.01
 _TAIL_CHARACTERS = 200  # of a text: tokens before them do not change with what is put behind
 _LEAD_WORDS = 4
@@ -222,10 +223,19 @@ class PromptWriter:
 
     def _fit(self, head: str, target: int, count: Callable[[str], int], field: str, start: int = 0) -> str:
         """`head` + text from the corpus + single-token words such that `count` is `target`, or within 1 % of it."""
+        while count(head) > target and " " in head:
+            head = head.rpartition(" ")[0]
         filler = f" {self._words[0]}"
         take = max(0, target - count(head))
         pad, best, best_gap = 0, head, abs(target - count(head))
-        for _ in range(16):
+        tried: set[tuple[int, int]] = set()
+        for _ in range(_MOST_FITS):
+            # A word more may be two tokens more, where the last one and what follows it were one: then less text.
+            if (take, pad) in tried:
+                if not take:
+                    break
+                take -= 1
+            tried.add((take, pad))
             body = self._decode(self._from_corpus(start, take)).replace("\ufffd", "") if take else ""
             text = f"{head}{' ' if body else ''}{body.strip()}{filler * pad}"
             gap = target - count(text)
@@ -239,9 +249,6 @@ class PromptWriter:
                 take, pad = max(0, take + gap), 0
             else:
                 break
-        while take == 0 and " " in best and count(best) > target:
-            best = best.rpartition(" ")[0]
-        best_gap = abs(target - count(best))
         if best_gap > _TOLERANCE * target:
             raise InvalidInput(
                 field, f"{target} tokens can't be met within 1 % with this tokenizer; nearest: {count(best)}."

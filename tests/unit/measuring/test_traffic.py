@@ -77,6 +77,11 @@ def test_prompts_have_exactly_the_tokens_asked_for(
     assert shared_by_all >= prefix.tokens
 
 
+def test_a_prefix_shorter_than_the_instructions_has_the_tokens_asked_for_too(writer: PromptWriter) -> None:
+    """Cutting a word of two tokens off them ("repository") leaves one to be filled again."""
+    assert [writer.shared_prefix(shared, 100).tokens for shared in range(5, 60)] == [*range(5, 60)]
+
+
 def test_a_prefix_that_leaves_no_room_is_refused_with_what_would_fit(writer: PromptWriter) -> None:
     with pytest.raises(InvalidInput, match="at most 54 shared tokens fit, or at least 63 input tokens") as caught:
         writer.shared_prefix(57, 60)
