@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
+import numpy as np
 
 from bench.load.witness_vllm import vllm_bench
 from kitedash.domain.experiment import Candidate, LoadPlan, Workload
@@ -77,7 +78,7 @@ async def vllm(url: str, model: str, path: Path) -> list[float | None]:
 
 
 async def guidellm(python: str, url: str, model: str, path: Path, timeout_s: float) -> list[float | None]:
-    """The same by GuideLLM, which is another environment's. It leaves out failed requests without saying which."""
+    """The same by GuideLLM, which is another environment's. It leaves requests out without saying which."""
     requests = read(path).requests
     with TemporaryDirectory() as folder:
         out, limit_s = Path(folder) / "found.json", str(timeout_s + max(one.due_s or 0.0 for one in requests))
@@ -85,9 +86,28 @@ async def guidellm(python: str, url: str, model: str, path: Path, timeout_s: flo
         process = await asyncio.create_subprocess_exec(python, script, path, url, model, limit_s, out, stdout=DEVNULL)
         if await process.wait():
             raise SystemExit("GuideLLM ended with an error: see above")
-        found: list[float | None] = json.loads(out.read_text())["ttft_ms"]
-    if len(found) != len(requests):
-        raise SystemExit(f"GuideLLM has {len(found)} of {len(requests)} requests: they can't be told apart")
+        found = json.loads(out.read_text())
+    return by_due([one.due_s or 0.0 for one in requests], found["targeted_s"], found["ttft_ms"])
+
+
+def by_due(due_s: Sequence[float], targeted_s: Sequence[float], ttft_ms: Sequence[float]) -> list[float | None]:
+    """Times of requests in the order of `due_s`, told by when they were to start, on a clock with another zero; None of
+    those that are missing. Both are ascending, so one of the first few due moments is that of the first target."""
+    if not targeted_s:
+        return [None] * len(due_s)
+
+    def places(first: int) -> list[int]:
+        moved = np.array(targeted_s) - targeted_s[0] + due_s[first]
+        return [int(np.argmin(np.abs(np.array(due_s) - moment))) for moment in moved]
+
+    def apart(first: int) -> float:
+        moved = np.array(targeted_s) - targeted_s[0] + due_s[first]
+        return float(np.abs(np.array(due_s)[places(first)] - moved).sum())
+
+    best = min(range(len(due_s) - len(targeted_s) + 1), key=apart)
+    found: list[float | None] = [None] * len(due_s)
+    for place, ttft in zip(places(best), ttft_ms, strict=True):
+        found[place] = ttft
     return found
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     before = _cpu_s()
     tokens_out = requests[0]["tokens_out"]
     records = asyncio.run(replayed(rows, url, model, len(requests), float(seconds), tokens_out))
-    # In the file's order, as long as none failed: a record keeps no number of its row, only when it was to start.
+    # In the file's order. A record keeps no number of its row, only when it was to start.
     times = sorted((record.info.timings for record in records), key=lambda time: time.targeted_start)
     found = {
         "ttft_ms": [(time.first_token_iteration - time.request_start) * 1e3 for time in times],
@@ -77,6 +77,7 @@ def main() -> None:
             (time.last_token_iteration - time.first_token_iteration) / (tokens_out - 1) * 1e3 for time in times
         ],
         "lateness_ms": [(time.request_start - time.targeted_start) * 1e3 for time in times],
+        "targeted_s": [time.targeted_start for time in times],
         "sent": len(records),
         "cpu_s": _cpu_s() - before,
     }
