@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 from kitedash import __version__, cli_export, cli_gate, cli_records, cli_traces
-from kitedash.domain.errors import InvalidInput, KiteDashError
+from kitedash.cli_answers import print_json, sentence_of
+from kitedash.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kitedash.services.launch import DeviceKind
@@ -30,12 +31,8 @@ class OneSentence(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KiteDashError as error:
-            sentence = str(error)
         except Exception as error:
-            from kitedash.services.database_error import database_sentence
-
-            if not (sentence := database_sentence(error)):
+            if not (sentence := sentence_of(error)):
                 raise
         typer.echo(f"kitedash: {sentence}", err=True)
         raise typer.Exit(REFUSED)
@@ -96,7 +93,7 @@ def launch(
 
     view = runs_view(launch_experiment(spec, LOCAL, once=once, device_kind=kinds[device], ask_vllm=say))
     if as_json:
-        _print_json(view)
+        print_json(view)
         return
     from kitedash.cli_text import runs_table
 
@@ -149,7 +146,7 @@ def runs(
 
     view = runs_view(find_experiment(experiment) if experiment else None)
     if as_json:
-        _print_json(view)
+        print_json(view)
         return
     from kitedash.cli_text import runs_text
 
@@ -167,7 +164,7 @@ def show(
 
     view = run_view(find_run(run))
     if as_json:
-        _print_json(view)
+        print_json(view)
         return
     from kitedash.cli_text import run_text
 
@@ -189,7 +186,7 @@ def cancel(
         raise InvalidInput("cancel", "name either a run or an experiment (--experiment)")
     outcome = cancel_run(find_run(run), LOCAL) if run else cancel_experiment(find_experiment(experiment), LOCAL)
     if as_json:
-        _print_json(outcome)
+        print_json(outcome)
         return
     said = [
         (outcome.ended, "cancelled"),
@@ -213,7 +210,7 @@ def retry(
 
     view = run_view(retry_run(find_run(run), LOCAL))
     if as_json:
-        _print_json(view)
+        print_json(view)
         return
     typer.echo(f"{view.id} queued: {view.candidate_name}, in the place of {view.retry_of}")
 
@@ -238,12 +235,6 @@ def demo(
     from kitedash.cli_demo import demo as run_demo
 
     raise typer.Exit(run_demo(port))
-
-
-def _print_json(view: Any) -> None:
-    from kitedash.services.export import as_json
-
-    typer.echo(as_json(view))
 
 
 def main() -> None:

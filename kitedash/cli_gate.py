@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kitedash.domain.errors import KiteDashError
+from kitedash.cli_answers import print_json, sentence_of
 
 IMPOSSIBLE = 3  # 2, what the other commands refuse with, says "uncertain" here
 
@@ -24,14 +24,10 @@ def gate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
 ) -> None:
     """Hold stored results against targets: exit status 0 meets, 1 misses, 2 uncertain, 3 refused or impossible."""
-    from kitedash.services.database_error import database_sentence
-
     try:
         status = _gate(experiment, targets, candidate or [], junit, as_json)
-    except KiteDashError as error:
-        sentence = str(error)
     except Exception as error:
-        if not (sentence := database_sentence(error)):
+        if not (sentence := sentence_of(error)):
             raise
     else:
         raise typer.Exit(status)
@@ -43,12 +39,14 @@ def _gate(experiment: str, targets: Path | None, candidates: list[str], junit: P
     from kitedash.cli_files import read_text, write_bytes
     from kitedash.domain.gate import EXIT_STATUS
     from kitedash.services import gate as service
-    from kitedash.services.export import as_json as written
     from kitedash.services.runs import find_experiment
 
     limits = service.parse_targets(read_text(targets), source=str(targets)) if targets is not None else None
     view = service.gate(find_experiment(experiment), limits=limits, candidates=candidates)
     if junit is not None:
         write_bytes(junit, service.junit(view))
-    typer.echo(written(view) if as_json else service.render(view), nl=as_json)
+    if as_json:
+        print_json(view)
+    else:
+        typer.echo(service.render(view), nl=False)
     return EXIT_STATUS[view.status]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from kitedash.cli_answers import print_json
 from kitedash.cli_files import read_bytes, write_bytes
 from kitedash.domain.errors import InvalidInput
 
@@ -30,7 +31,7 @@ def list_records(as_json: Json = False) -> None:
 
     found = records()
     if as_json:
-        _print_json(found)
+        print_json(found)
     elif not found:
         typer.echo("No decision has been recorded: the dashboard's Decide page writes and accepts them.")
     else:
@@ -57,7 +58,7 @@ def show(number: Number, as_json: Json = False) -> None:
 
     found = record(number)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         typer.echo(found.markdown, nl=False)
 
@@ -97,7 +98,7 @@ def verify(
     else:
         findings = verify_stored(evidence=not no_evidence)
     if as_json:
-        _print_json(findings)
+        print_json(findings)
     elif not findings:
         typer.echo("No decision has been recorded, so there is nothing to verify.")
     else:
@@ -108,9 +109,3 @@ def verify(
             typer.echo(f"{sign}  {one_line(f'{finding.what}: {finding.sentence}', 2_000)}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(FOUND)
-
-
-def _print_json(view: Any) -> None:
-    from kitedash.services.export import as_json
-
-    typer.echo(as_json(view))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kitedash.cli_answers import print_json
 from kitedash.cli_files import read_bytes, write_bytes
 from kitedash.domain.errors import InvalidInput
 
@@ -43,7 +44,7 @@ def import_(
     content = read_bytes(file)
     head = import_trace(LOCAL, name, content, source=file.name, unit=units[unit], sort=sort)
     if as_json:
-        _print_json(head)
+        print_json(head)
     else:
         typer.echo(
             f"Trace {head.name}: {head.n_requests:,} requests in {head.span_s:,.1f} s, {head.rate_per_s:.4g} requests/s"
@@ -60,7 +61,7 @@ def list_traces(as_json: Json = False) -> None:
 
     found = traces()
     if as_json:
-        _print_json(found)
+        print_json(found)
     elif not found:
         typer.echo("No trace has been imported: kitedash traces import FILE --name NAME.")
     else:
@@ -93,9 +94,3 @@ def export(
         typer.echo(content, nl=False)
         return
     write_bytes(out, content)
-
-
-def _print_json(view: Any) -> None:
-    from kitedash.services.export import as_json
-
-    typer.echo(as_json(view))
